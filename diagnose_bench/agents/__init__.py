@@ -1,0 +1,1 @@
+"""Agents: baselines, replay, and any program behind the command-line protocol."""

@@ -1,0 +1,1 @@
+"""Readers of foreign data: recorded diagnoses and foreign suites."""

@@ -1,0 +1,1 @@
+"""Reconstruct the observable state of an incident as a frozen snapshot."""

@@ -1,0 +1,142 @@
+"""What a run leaves on disk: run.json, trial.json, commands.jsonl as models (contracts section 6).
+
+Shared by the run side, which writes them, and by the score side, which reads them. No logic beyond validation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from diagnose_bench.outcome import Limit, Outcome
+
+RUN_FORMAT_VERSION = 1
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class AgentInfo(_Record):
+    """Who was measured."""
+
+    name: str
+    version: str | None = None
+    model: str | None = None
+    config_digest: str | None = None
+
+
+class SuiteInfo(_Record):
+    """What it was measured on."""
+
+    name: str
+    version: str
+    digest: str
+    path: str
+
+
+class Policy(_Record):
+    """Settings that can change a score; None where they do not apply (imports)."""
+
+    repeats: int
+    max_turns: int | None
+    time_limit_s: float | None
+    forced_final: bool = False
+    repair: bool = True
+    task_digest: str | None
+
+
+class SandboxInfo(_Record):
+    """Isolation of the shell and of the agent's own process.
+
+    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for agents of
+    ours that run in the harness, ``confined``, ``unconfined``, or None where no agent process exists.
+    """
+
+    backend: str | None
+    limits: dict[str, Any] = Field(default_factory=dict)
+    agent_process: str | None = None
+
+
+class PlannedTrial(_Record):
+    """One cell of the plan."""
+
+    scenario_id: str
+    repeat: int
+
+
+class RunManifest(_Record):
+    """run.json."""
+
+    format_version: int = RUN_FORMAT_VERSION
+    run_id: str
+    agent: AgentInfo
+    suite: SuiteInfo
+    policy: Policy
+    sandbox: SandboxInfo
+    plan: tuple[PlannedTrial, ...]
+    subset: bool = False
+    """True when ``--scenario`` narrowed the plan: such a run has no suite headline."""
+    imported: bool = False
+    """True for recorded answers: an absent trial is ``no_diagnosis``, not ``pending``."""
+    host: dict[str, Any] = Field(default_factory=dict)
+    version: str
+    """diagnose_bench version that wrote the run."""
+    started_at: str
+
+
+class Usage(_Record):
+    """Tokens and cost, where the agent reports them."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class BoundaryEvent(_Record):
+    """One thing seen at the sandbox's boundary."""
+
+    time: str
+    command: int | None
+    layer: str
+    kind: str
+    detail: str
+    confidence: str
+
+
+class TrialRecord(_Record):
+    """trial.json, written last: a trial folder without it is unfinished."""
+
+    format_version: int = RUN_FORMAT_VERSION
+    scenario_id: str
+    repeat: int
+    outcome: Outcome
+    reason: str = ""
+    """One sentence for a person: why the outcome is what it is."""
+    limit_hit: Limit | None = None
+    repairs: tuple[str, ...] = ()
+    n_turns: int = 0
+    n_commands: int = 0
+    observed: bool = False
+    """Whether a command record exists (False for imports and replays)."""
+    started_at: str = ""
+    seconds: float = 0.0
+    usage: Usage = Usage()
+    boundary_events: tuple[BoundaryEvent, ...] = ()
+
+
+class CommandRecord(_Record):
+    """One line of commands.jsonl, recorded by the harness and not by the agent."""
+
+    n: int
+    started_at: str
+    seconds: float
+    command: str
+    exit_code: int
+    n_bytes: int
+    output: str
+    """What the agent was shown (head and tail where cut), decoded with replacement."""
+    sha256: str
+    """Of the whole output, also of what was cut."""
+    limit_hit: str | None = None

@@ -1,0 +1,1 @@
+"""The pure scoring core: NumPy arrays in, numbers out."""
