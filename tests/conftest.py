@@ -1,0 +1,30 @@
+"""Fixtures of all tests: where the real public data lie, and one hypothesis profile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+# No time assertions anywhere: the machine that runs the tests may be slow or shared.
+settings.register_profile("default-here", deadline=None, max_examples=60)
+settings.load_profile("default-here")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Return the folder of real public data: ``../shared`` beside the checkout, or DIAGNOSE_BENCH_SHARED.
+
+    The data are not part of the project, so a machine may lack them; in CI (``CI=true``) their absence is a failure.
+    """
+    folder = Path(os.environ.get("DIAGNOSE_BENCH_SHARED") or CHECKOUT.parent / "shared")
+    if not folder.is_dir():
+        reason = f"the real public data are not at {folder}; set DIAGNOSE_BENCH_SHARED to their folder"
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return folder
