@@ -1,0 +1,1 @@
+"""The commands, one module per concern: options -> one library call -> render -> exit code."""
