@@ -1,0 +1,126 @@
+"""What an agent is and what it is given: the protocol between one trial and whoever diagnoses.
+
+Holds no logic of a trial and knows no particular agent. An agent sees a session: never the truth, the suite or the
+run folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from diagnose_bench.records import AgentInfo, Usage
+
+AgentKind = Literal["builtin", "process", "replay"]
+
+
+@dataclass(frozen=True)
+class CommandReply:
+    """What one shell call answers.
+
+    Attributes
+    ----------
+    output : bytes
+        Output of the command, head and tail where it was cut; nothing of ours is in it.
+    exit_code : int
+        Exit code of the command; 124 at its time limit, 125 where it was not run.
+    notice : str
+        What the harness has to say beside the output ("12 turns are left"), or empty.
+    """
+
+    output: bytes
+    exit_code: int
+    notice: str = ""
+
+
+@dataclass(frozen=True)
+class SubmitReply:
+    """What one submission answers: accepted, or the schema errors. Never anything about correctness."""
+
+    accepted: bool
+    message: str
+
+
+@dataclass(frozen=True)
+class AgentResult:
+    """What is left when an agent has ended.
+
+    Attributes
+    ----------
+    final_output : bytes or None
+        What the agent printed, for the tolerant reader; None if it prints nothing by its nature.
+    error : str or None
+        One sentence on how the agent failed, or None.
+    usage : Usage
+        Tokens and cost, where the agent reports them.
+    """
+
+    final_output: bytes | None = None
+    error: str | None = None
+    usage: Usage = field(default_factory=Usage)
+
+
+class TrialOver(Exception):
+    """The trial has ended (submitted, or a limit); a builtin agent lets it pass through."""
+
+
+class TrialSession(Protocol):
+    """One trial as its agent sees it."""
+
+    scenario_id: str
+    repeat: int
+    task: str
+    """The text of task.md with this scenario's times filled in."""
+    log_folder: Path
+    """Where a process agent's standard error is kept; out of the agent's own reach."""
+    hidden: tuple[Path, ...]
+    """Paths that a process agent must not see."""
+
+    def time_left_s(self) -> float:
+        """Seconds until the trial's time limit; never negative."""
+        ...
+
+    def is_over(self) -> bool:
+        """Whether nothing more is taken from the agent."""
+        ...
+
+    def wait_over(self, timeout_s: float) -> bool:
+        """Wait until the trial is over, at most so long; return ``is_over()``."""
+        ...
+
+    def has_submission(self) -> bool:
+        """Whether a submission was accepted."""
+        ...
+
+    def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
+        """Run one command in the sandbox; a turn.
+
+        Raises
+        ------
+        TrialOver
+            A limit was hit, or the diagnosis is in.
+        """
+        ...
+
+    def submit(self, data: bytes) -> SubmitReply:
+        """Hand in the diagnosis; the first accepted one is final."""
+        ...
+
+
+class Agent(Protocol):
+    """Whoever diagnoses."""
+
+    @property
+    def info(self) -> AgentInfo:
+        """Name, version, model, configuration digest, for run.json."""
+        ...
+
+    @property
+    def kind(self) -> AgentKind:
+        """``builtin`` runs in the harness, ``process`` is a program, ``replay`` needs no sandbox."""
+        ...
+
+    def diagnose(self, session: TrialSession) -> AgentResult:
+        """Work on one scenario until done or until the session is over."""
+        ...
