@@ -19,8 +19,8 @@ def full_recall(counts: MatchCounts) -> BoolArray:
     """Whether each trial named every root cause (without a fault: named nothing)."""
     complete = counts.n_correct == counts.n_root_causes
     named_nothing = counts.n_submitted == 0
-    reached: BoolArray = np.where(counts.n_root_causes > 0, complete, named_nothing)
-    reached &= counts.has_diagnosis
+    right = np.where(counts.n_root_causes > 0, complete, named_nothing)
+    reached: BoolArray = right & counts.has_diagnosis
     return reached
 
 

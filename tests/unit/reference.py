@@ -1,4 +1,4 @@
-"""The score in a few lines of sets and loops, from the rules and not from the code: the oracle of the tests."""
+"""The score in a few lines of sets and loops, from the rules and not from the code: the tests' oracle."""
 
 from __future__ import annotations
 
