@@ -20,8 +20,7 @@ def full_recall(counts: MatchCounts) -> BoolArray:
     complete = counts.n_correct == counts.n_root_causes
     named_nothing = counts.n_submitted == 0
     right = np.where(counts.n_root_causes > 0, complete, named_nothing)
-    reached: BoolArray = right & counts.has_diagnosis
-    return reached
+    return np.asarray(right & counts.has_diagnosis, dtype=np.bool_)
 
 
 def exact(counts: MatchCounts) -> BoolArray:
