@@ -20,12 +20,12 @@ def full_recall(counts: MatchCounts) -> BoolArray:
     complete = counts.n_correct == counts.n_root_causes
     named_nothing = counts.n_submitted == 0
     right = np.where(counts.n_root_causes > 0, complete, named_nothing)
-    return np.asarray(right & counts.has_diagnosis, dtype=np.bool_)
+    return right & counts.has_diagnosis
 
 
 def exact(counts: MatchCounts) -> BoolArray:
     """Whether each trial named every root cause and nothing else: a score of 1."""
-    return np.logical_and(full_recall(counts), counts.n_wrong == 0)
+    return full_recall(counts) & (counts.n_wrong == 0)
 
 
 def precision(counts: MatchCounts) -> FloatArray:
