@@ -20,12 +20,14 @@ def full_recall(counts: MatchCounts) -> BoolArray:
     complete = counts.n_correct == counts.n_root_causes
     named_nothing = counts.n_submitted == 0
     right = np.where(counts.n_root_causes > 0, complete, named_nothing)
-    return right & counts.has_diagnosis
+    reached: BoolArray = right & counts.has_diagnosis
+    return reached
 
 
 def exact(counts: MatchCounts) -> BoolArray:
     """Whether each trial named every root cause and nothing else: a score of 1."""
-    return full_recall(counts) & (counts.n_wrong == 0)
+    nothing_else: BoolArray = full_recall(counts) & (counts.n_wrong == 0)
+    return nothing_else
 
 
 def precision(counts: MatchCounts) -> FloatArray:
