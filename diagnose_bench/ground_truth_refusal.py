@@ -8,11 +8,20 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 JsonPath = tuple[str | int, ...]
 
 _MAX_CANDIDATES = 200  # a suggestion is a courtesy and must not cost a quadratic search
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class HasLines(Protocol):
+    """A document that knows the lines of its parts."""
+
+    def line(self, path: JsonPath) -> int | None:
+        """Line of a part, or None."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +55,16 @@ def json_path(path: JsonPath) -> str:
         else:
             text += f".{step}" if _PLAIN_KEY.fullmatch(step) else f"[{json.dumps(step)}]"
     return text
+
+
+def message_of(file: object, problems: Iterable[Problem], document: HasLines | None = None) -> str:
+    """One line for each problem: ``<file>: <json path>: <reason>``, with the line where it is known."""
+    lines = []
+    for problem in problems:
+        line = problem.line or (document.line(problem.path) if document is not None else None)
+        suffix = f" (line {line})" if line else ""
+        lines.append(f"{file}: {json_path(problem.path)}: {problem.reason}{suffix}")
+    return "\n".join(lines)
 
 
 def quoted(text: str) -> str:

@@ -1,8 +1,8 @@
 """YAML text -> plain JSON values, from the parser's events and with the types of JSON alone.
 
 A date, ``on`` or ``0123`` stays text, so nothing turns silently into another type. Tags, merge keys,
-duplicate keys and several documents are refused; depth and the number of values are bounded, aliases counted as
-often as they are used. Builds on an explicit stack: no input can exhaust Python's.
+duplicate keys and several documents are refused; depth and the number of values are bounded, aliases counted
+as often as they are used. Builds on an explicit stack: no input can exhaust Python's.
 """
 
 from __future__ import annotations
