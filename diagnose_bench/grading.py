@@ -1,0 +1,347 @@
+"""Recorded trials and truths -> codes -> ``scoring`` -> the scorecard. Runs no agent, changes no record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import scoring
+from diagnose_bench import __version__
+from diagnose_bench.errors import DiagnoseBenchError, DigestMismatchError
+from diagnose_bench.grading_baselines import baseline_run, baselines_of
+from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
+from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
+from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
+from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
+from diagnose_bench.records import PlannedTrial
+from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
+from diagnose_bench.scorecard import (
+    BaselineRun,
+    EntityScore,
+    Headline,
+    Patch,
+    ScenarioScore,
+    Scorecard,
+    SplitScore,
+    Subset,
+    SuiteRef,
+    TrialScore,
+    write_scorecard,
+)
+from diagnose_bench.signature import sandbox_label, signature
+from diagnose_bench.store import RunStore, is_run
+from diagnose_bench.verdicts import verdict_of
+
+BASELINE_RUNS = "baselines"
+_METHOD = "mean over scenarios of the mean over planned repeats; intervals are not computed yet"
+_METHOD_SPLITS = "mean of the split means, each over its scenarios' means; intervals are not computed yet"
+
+
+def score_run(
+    run: Path,
+    *,
+    suite: str | None = None,
+    truth: Path | None = None,
+    profile: Profile = Profile.ITBENCH_AA,
+    exclude: Sequence[str] = (),
+) -> Scorecard:
+    """Score a run and write its ``scorecard.json``; runs of baseline agents inside it are scored as well.
+
+    Parameters
+    ----------
+    run : Path
+        A run folder.
+    suite : str, optional
+        Name or folder of the suite, where it has moved since the run.
+    truth : Path, optional
+        Folder of the truths, where they are not beside the suite.
+    profile : Profile
+        Which profile the headline is taken from; both are computed.
+    exclude : sequence of str
+        Scenarios to take out of every number; the signature says so.
+
+    Returns
+    -------
+    Scorecard
+        The same bytes for the same run, suite and truths, however often it is scored.
+
+    Raises
+    ------
+    RunError, SuiteError, UsageError
+        The run, the suite or the options are unusable; nothing is written.
+    """
+    store = RunStore.open(run)
+    inputs = load_inputs(run, store.manifest, suite, truth)
+    baselines, notes = _score_baseline_runs(run, inputs, profile, exclude)
+    scorecard = _grade(store, inputs, profile, exclude, baselines, notes)
+    write_scorecard(run, scorecard)
+    return scorecard
+
+
+@dataclass(frozen=True)
+class _Graded:
+    """Everything known about the trials of a run before it becomes a scorecard."""
+
+    store: RunStore
+    inputs: GradingInputs
+    profile: Profile
+    scenario_ids: tuple[str, ...]
+    n_repeats: int
+    excluded: tuple[str, ...]
+    rows: tuple[tuple[GradedTrial, ...], ...]
+    splits: dict[str, tuple[str, ...]] | None
+    grids: Mapping[Profile, Grid]
+
+    @property
+    def grid(self) -> Grid:
+        return self.grids[self.profile]
+
+    @property
+    def is_subset(self) -> bool:
+        n_known = len(self.scenario_ids) + len(self.excluded)
+        return self.store.manifest.subset or n_known != len(self.inputs.suite.scenarios)
+
+    def split_name(self, scenario_id: str) -> str | None:
+        return next((name for name, ids in (self.splits or {}).items() if scenario_id in ids), None)
+
+
+def _grade(
+    store: RunStore,
+    inputs: GradingInputs,
+    profile: Profile,
+    exclude: Sequence[str],
+    baseline_runs: Sequence[BaselineRun],
+    notes: Sequence[str],
+) -> Scorecard:
+    planned, n_repeats = planned_scenarios(inputs, store.path, store.manifest)
+    scenario_ids, excluded = without_excluded(inputs, planned, exclude)
+    rows = tuple(
+        tuple(
+            grade_trial(inputs, store, PlannedTrial(scenario_id=scenario_id, repeat=repeat))
+            for repeat in range(1, n_repeats + 1)
+        )
+        for scenario_id in scenario_ids
+    )
+    splits = _splits(inputs, scenario_ids)
+    split_of = None
+    if splits is not None:
+        label = {scenario_id: index for index, ids in enumerate(splits.values()) for scenario_id in ids}
+        split_of = [label[scenario_id] for scenario_id in scenario_ids]
+    n_root_causes = [_n_root_causes(inputs, scenario_id) or 0 for scenario_id in scenario_ids]
+    graded = _Graded(
+        store=store,
+        inputs=inputs,
+        profile=profile,
+        scenario_ids=scenario_ids,
+        n_repeats=n_repeats,
+        excluded=excluded,
+        rows=rows,
+        splits=splits,
+        grids={one: score_grid(rows, n_root_causes, split_of, one) for one in Profile},
+    )
+    return _scorecard(graded, baseline_runs, notes)
+
+
+def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Sequence[str]) -> Scorecard:
+    manifest, inputs, grid = graded.store.manifest, graded.inputs, graded.grid
+    scenarios = tuple(_scenario_score(graded, index) for index in range(len(graded.scenario_ids)))
+    trials = [trial for scenario in scenarios for trial in scenario.trials]
+    truths = inputs.truths
+    subset = graded.is_subset
+    return Scorecard(
+        signature=signature(
+            manifest,
+            truth_digest=truths.digest,
+            patches_digest=truths.patches_digest,
+            profile=graded.profile,
+            pass_score=inputs.suite.pass_score,
+            scenario_ids=graded.scenario_ids,
+            subset=subset,
+            excluded=graded.excluded,
+            resolver_version=RESOLVER_VERSION,
+            scoring_version=scoring.SCORING_VERSION,
+        ),
+        run_id=manifest.run_id,
+        agent=manifest.agent,
+        suite=SuiteRef(name=inputs.suite.name, version=inputs.suite.version, digest=inputs.suite.digest),
+        truth_digest=truths.digest,
+        patches_digest=truths.patches_digest,
+        profile=graded.profile,
+        pass_score=inputs.suite.pass_score,
+        complete=grid.complete,
+        inventory="none"
+        if all(scenario.snapshot is None for scenario in inputs.suite.scenarios)
+        else "snapshots",
+        sandbox=sandbox_label(manifest.sandbox),
+        excluded=graded.excluded,
+        headline=Headline(
+            average_precision_at_full_recall=None if subset else grid.number(),
+            interval=None,
+            level=None,
+            method=_METHOD if graded.splits is None else _METHOD_SPLITS,
+            n_scenarios=len(graded.scenario_ids),
+            n_repeats=graded.n_repeats,
+            bounds=None if subset else grid.bounds(),
+        ),
+        subset=Subset(
+            average_precision_at_full_recall=grid.number(),
+            bounds=grid.bounds(),
+            scenario_ids=graded.scenario_ids,
+        )
+        if subset
+        else None,
+        splits=_split_scores(graded),
+        metrics=grid.metrics(),
+        profiles={one.value: other.number() for one, other in graded.grids.items()},
+        baselines=baselines_of(
+            inputs,
+            graded.scenario_ids,
+            grid.split_of,
+            graded.grids[Profile.ITBENCH_AA].number(),
+            baseline_runs,
+        ),
+        variance=grid.variance(),
+        outcomes=_counted([trial.outcome for trial in trials], list(Outcome)),
+        verdicts=_counted([trial.verdict for trial in trials if trial.verdict], list(Verdict)),
+        unsafe_reasons=_counted(
+            [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
+        ),
+        scenarios=scenarios,
+        patches=tuple(
+            Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
+            for patch in truths.patches
+        ),
+        warnings=_warnings(graded),
+        notes=tuple(notes),
+        version=__version__,
+    )
+
+
+def _scenario_score(graded: _Graded, index: int) -> ScenarioScore:
+    scenario_id, grid = graded.scenario_ids[index], graded.grid
+    return ScenarioScore(
+        scenario_id=scenario_id,
+        score=grid.scenario_score(index),
+        strict=graded.grids[Profile.STRICT].scenario_score(index),
+        bounds=grid.scenario_bounds(index),
+        repeat_sd=grid.spread(index),
+        n_root_causes=_n_root_causes(graded.inputs, scenario_id),
+        split=graded.split_name(scenario_id),
+        truth_refused=graded.inputs.refusal(scenario_id),
+        trials=tuple(_trial_score(graded, index, place) for place in range(graded.n_repeats)),
+    )
+
+
+def _trial_score(graded: _Graded, index: int, place: int) -> TrialScore:
+    trial, grid = graded.rows[index][place], graded.grid
+    record, resolved = trial.record, trial.resolved.get(graded.profile)
+    values: dict[str, float | None] = {
+        name: float(grid.measures[name][index, place]) if trial.is_scored else None for name in MEASURES
+    }
+    strict = graded.grids[Profile.STRICT].scores[index, place]
+    score = values["precision_at_full_recall"]
+    pass_score = graded.inputs.suite.pass_score
+    reasons: tuple[UnsafeReason, ...] = ()
+    if verdict_of(trial.outcome, score, pass_score, ()) is Verdict.SAFE_PASS:
+        reasons = reasons_against_pass(graded.inputs, graded.store, trial, graded.profile)
+    return TrialScore(
+        repeat=trial.planned.repeat,
+        outcome=trial.outcome,
+        reason=trial.reason,
+        limit_hit=record.limit_hit if record else None,
+        verdict=verdict_of(trial.outcome, score, pass_score, reasons),
+        unsafe_reasons=reasons,
+        repairs=record.repairs if record else (),
+        **values,
+        strict=float(strict) if trial.is_scored else None,
+        n_correct=int(grid.n_correct[index, place]) if trial.is_scored else None,
+        n_wrong=int(grid.n_wrong[index, place]) if trial.is_scored else None,
+        missed=resolved.missed if resolved else (),
+        entities=tuple(entity_score(entity) for entity in resolved.entities) if resolved else (),
+        n_turns=record.n_turns if record else 0,
+        n_commands=record.n_commands if record else 0,
+        seconds=record.seconds if record else 0.0,
+        cost_usd=record.usage.cost_usd if record else None,
+    )
+
+
+def entity_score(resolved: ResolvedEntity) -> EntityScore:
+    """One submission as it stands in the scorecard."""
+    return EntityScore(
+        raw=resolved.raw,
+        entity=resolved.entity,
+        rule=None if resolved.rule is None else str(resolved.rule),
+        group=resolved.group,
+        via_alias=resolved.via_alias,
+        class_=str(resolved.class_),
+        distance=resolved.distance,
+        code=resolved.code,
+        message=resolved.message,
+    )
+
+
+def _score_baseline_runs(
+    run: Path, inputs: GradingInputs, profile: Profile, exclude: Sequence[str]
+) -> tuple[list[BaselineRun], list[str]]:
+    """Score the runs of baseline agents beside the agent; one that cannot be scored becomes a note."""
+    folder = run / BASELINE_RUNS
+    found: list[BaselineRun] = []
+    notes: list[str] = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if not is_run(path):
+            continue
+        try:
+            store = RunStore.open(path)
+            if store.manifest.suite.digest != inputs.suite.digest:
+                raise DigestMismatchError("it was made on another version of the suite.")
+            scorecard = _grade(store, inputs, profile, exclude, (), ())
+            write_scorecard(path, scorecard)
+            found.append(baseline_run(scorecard))
+        except DiagnoseBenchError as error:
+            reason = str(error).replace(f"{path}/", "").replace(f"{path}: ", "")
+            notes.append(f"The baseline run {BASELINE_RUNS}/{path.name} is left out: {reason}")
+    return found, notes
+
+
+def _splits(inputs: GradingInputs, scenario_ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
+    """The declared splits cut to the scenarios that count; a split that has none left is dropped."""
+    if inputs.suite.splits is None:
+        return None
+    kept = {
+        name: tuple(scenario_id for scenario_id in scenario_ids if scenario_id in ids)
+        for name, ids in sorted(inputs.suite.splits.items())
+    }
+    return {name: ids for name, ids in kept.items() if ids}
+
+
+def _split_scores(graded: _Graded) -> dict[str, SplitScore] | None:
+    if graded.splits is None:
+        return None
+    means = graded.grid.suite().split_means if graded.grid.complete else None
+    return {
+        name: SplitScore(score=None if means is None else float(means[index]), n_scenarios=len(ids))
+        for index, (name, ids) in enumerate(graded.splits.items())
+    }
+
+
+def _n_root_causes(inputs: GradingInputs, scenario_id: str) -> int | None:
+    resolver = inputs.resolver(scenario_id)
+    return None if resolver is None else resolver.n_root_causes
+
+
+def _warnings(graded: _Graded) -> dict[str, tuple[str, ...]]:
+    found = {}
+    for scenario_id in graded.scenario_ids:
+        resolver = graded.inputs.resolver(scenario_id)
+        of_truth = graded.inputs.truths.warnings.get(scenario_id, ())
+        warnings = (*map(graded.inputs.relative, of_truth), *(resolver.warnings if resolver else ()))
+        if warnings:
+            found[scenario_id] = warnings
+    return found
+
+
+def _counted(values: Sequence[str], known: Sequence[str]) -> dict[str, int]:
+    counts = Counter(str(value) for value in values)
+    return {str(name): counts[str(name)] for name in known}

@@ -1,0 +1,83 @@
+"""The baselines of a scorecard: answers that need no look at the evidence, and the runs of our own heuristics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+import scoring
+from diagnose_bench.constant_baseline import BlindScenario, blind_scores, names_in_groups
+from diagnose_bench.grading_inputs import GradingInputs
+from diagnose_bench.outcome import Profile
+from diagnose_bench.scorecard import BaselineRun, Baselines, ConstantBaseline, Scorecard
+
+
+def baselines_of(
+    inputs: GradingInputs,
+    scenario_ids: Sequence[str],
+    split_of: NDArray[np.int64] | None,
+    number: float | None,
+    runs: Sequence[BaselineRun],
+) -> Baselines:
+    """Score the constant and the empty answer on the scenarios of a run, and compare the run with them.
+
+    Parameters
+    ----------
+    inputs : GradingInputs
+        Suite, truths and resolvers.
+    scenario_ids : sequence of str
+        The scenarios that count.
+    split_of : ndarray of int, optional
+        Their splits.
+    number : float or None
+        The run's number under ``itbench-aa``, the profile that the baselines are scored under.
+    runs : sequence of BaselineRun
+        Baseline agents that ran beside the agent.
+
+    Notes
+    -----
+    While a truth is refused there is no number over all scenarios, so none is given.
+    """
+    scenarios: dict[str, BlindScenario] = {}
+    for scenario_id in scenario_ids:
+        resolver = inputs.resolver(scenario_id)
+        if resolver is not None:
+            names = names_in_groups(inputs.truths.truths[scenario_id].truth.groups)
+            scenarios[scenario_id] = BlindScenario(resolver, inputs.inventory(scenario_id), names)
+    blind = blind_scores(scenarios)
+    constant = _number(scenario_ids, split_of, blind.constant)
+    empty = _number(scenario_ids, split_of, blind.empty)
+    larger = None if constant is None or empty is None else max(constant, empty)
+    return Baselines(
+        constant=ConstantBaseline(score=constant, entities=blind.entities),
+        empty=empty,
+        blind=larger,
+        lift=None if number is None or larger is None else number - larger,
+        agents=tuple(runs),
+    )
+
+
+def baseline_run(scorecard: Scorecard) -> BaselineRun:
+    """What the scorecard of a baseline agent's own run contributes to the scorecard beside it."""
+    return BaselineRun(
+        name=scorecard.agent.name,
+        score=scorecard.number,
+        bounds=scorecard.bounds,
+        strict=scorecard.profiles[Profile.STRICT.value],
+        full_recall_rate=scorecard.metrics["full_recall_rate"],
+        exact_rate=scorecard.metrics["exact_rate"],
+        n_repeats=scorecard.headline.n_repeats,
+        scenarios={scenario.scenario_id: scenario.score for scenario in scorecard.scenarios},
+        outcomes=scorecard.outcomes,
+        verdicts=scorecard.verdicts,
+    )
+
+
+def _number(
+    scenario_ids: Sequence[str], split_of: NDArray[np.int64] | None, scores: Mapping[str, float]
+) -> float | None:
+    if len(scores) < len(scenario_ids):
+        return None
+    return scoring.suite_mean([scores[scenario_id] for scenario_id in scenario_ids], split_of).mean

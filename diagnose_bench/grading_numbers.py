@@ -1,0 +1,134 @@
+"""From resolved trials to the numbers of a scorecard, through ``scoring``. Knows no files and no truths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import scoring
+from diagnose_bench.grading_trials import GradedTrial
+from diagnose_bench.outcome import Profile
+
+MEASURES = ("precision_at_full_recall", "ranked_precision_at_full_recall", "precision", "recall", "f1")
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Scores of one profile; arrays have shape (n_scenarios, n_repeats)."""
+
+    measures: Mapping[str, NDArray[np.float64]]
+    n_correct: NDArray[np.int64]
+    n_wrong: NDArray[np.int64]
+    is_scored: NDArray[np.bool_]
+    split_of: NDArray[np.int64] | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial has a score."""
+        return bool(self.is_scored.all())
+
+    @property
+    def scores(self) -> NDArray[np.float64]:
+        """The headline measure of each trial; 0 where it is unscored."""
+        return self.measures["precision_at_full_recall"]
+
+    def suite(self) -> scoring.SuiteMean:
+        """Mean over scenarios, or of the split means."""
+        return scoring.suite_mean(scoring.scenario_means(self.scores), self.split_of)
+
+    def number(self) -> float | None:
+        """The suite's number, or None while a trial is unscored."""
+        return self.suite().mean if self.complete else None
+
+    def bounds(self) -> tuple[float, float] | None:
+        """The suite's number with unscored trials as 0 and as 1, or None where all are scored."""
+        return None if self.complete else scoring.suite_bounds(self.scores, self.is_scored, self.split_of)
+
+    def scenario_score(self, index: int) -> float | None:
+        """Mean over the repeats of one scenario, or None while one is unscored."""
+        if not self.is_scored[index].all():
+            return None
+        return float(scoring.scenario_means(self.scores[index : index + 1])[0])
+
+    def scenario_bounds(self, index: int) -> tuple[float, float] | None:
+        """Bounds of one scenario's score, or None where all its trials are scored."""
+        rows = slice(index, index + 1)
+        if self.is_scored[index].all():
+            return None
+        return scoring.suite_bounds(self.scores[rows], self.is_scored[rows])
+
+    def spread(self, index: int) -> float | None:
+        """Sample standard deviation over the repeats of one scenario, or None where there is none."""
+        if not self.is_scored[index].all():
+            return None
+        return number_or_none(scoring.repeat_spread(self.scores[index : index + 1])[0])
+
+    def metrics(self) -> dict[str, float | None]:
+        """Plain means over all trials of the measures that stand beside the headline."""
+        names = ("full_recall_rate", "exact_rate", *MEASURES[1:])
+        if not self.complete:
+            return dict.fromkeys(names)
+        rates = {"full_recall_rate": self.scores > 0, "exact_rate": self.scores == 1}
+        plain = {name: self.measures[name] for name in MEASURES[1:]}
+        return {name: float(np.mean(array)) for name, array in (rates | plain).items()}
+
+    def variance(self) -> dict[str, float | None]:
+        """Pooled over scenarios: variance and standard deviation between the repeats of one scenario."""
+        pooled = None
+        if self.complete:
+            pooled = number_or_none(np.mean(scoring.repeat_spread(self.scores) ** 2))
+        return {
+            "between_repeats": pooled,
+            "between_repeats_sd": None if pooled is None else math.sqrt(pooled),
+        }
+
+
+def score_grid(
+    rows: Sequence[Sequence[GradedTrial]],
+    n_root_causes: Sequence[int],
+    split_of: Sequence[int] | None,
+    profile: Profile,
+) -> Grid:
+    """Score every trial of a run under one profile.
+
+    Parameters
+    ----------
+    rows : sequence of sequences of GradedTrial
+        One row per scenario, one entry per repeat.
+    n_root_causes : sequence of int
+        Per scenario; anything where the truth is refused, since its trials are unscored.
+    split_of : sequence of int, optional
+        Label of each scenario's split.
+    profile : Profile
+        Which resolution counts.
+    """
+    trials = [trial for row in rows for trial in row]
+    codes = [trial.resolved[profile].codes if profile in trial.resolved else () for trial in trials]
+    n_repeats = len(rows[0])
+    scores = scoring.score_trials(
+        scoring.TrialBatch(
+            codes=np.fromiter((code for one in codes for code in one), dtype=np.int64),
+            offsets=np.cumsum([0, *map(len, codes)], dtype=np.int64),
+            n_root_causes=np.repeat(np.asarray(n_root_causes, dtype=np.int64), n_repeats),
+            has_diagnosis=np.fromiter((profile in trial.resolved for trial in trials), dtype=np.bool_),
+        )
+    )
+    shape = (len(rows), n_repeats)
+    return Grid(
+        measures={name: getattr(scores, name).reshape(shape) for name in MEASURES},
+        n_correct=scores.counts.n_correct.reshape(shape),
+        n_wrong=scores.counts.n_wrong.reshape(shape),
+        is_scored=np.array([trial.is_scored for trial in trials], dtype=np.bool_).reshape(shape),
+        split_of=None if split_of is None else np.asarray(split_of, dtype=np.int64),
+    )
+
+
+def number_or_none(value: Any) -> float | None:
+    """A float for JSON: null where there is no number."""
+    number = float(value)
+    return None if math.isnan(number) else number

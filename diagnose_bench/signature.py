@@ -1,0 +1,98 @@
+"""The signature of a score: every setting that can change it, in one line. Reads no file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from diagnose_bench import __version__
+from diagnose_bench.outcome import Profile
+from diagnose_bench.records import RunManifest, SandboxInfo
+
+_DIGEST_SHOWN = 12
+INTERVAL = "none"
+"""Until intervals are computed; a signature must not name a method that was not used."""
+
+
+def signature(
+    manifest: RunManifest,
+    *,
+    truth_digest: str,
+    patches_digest: str | None,
+    profile: Profile,
+    pass_score: float,
+    scenario_ids: Sequence[str],
+    subset: bool,
+    excluded: Sequence[str],
+    resolver_version: int,
+    scoring_version: int,
+) -> str:
+    """Write the signature of a run's score.
+
+    Parameters
+    ----------
+    manifest : RunManifest
+        Suite, policy and sandbox of the run.
+    truth_digest, patches_digest : str or None
+        What it was scored against.
+    profile, pass_score
+        How it was scored.
+    scenario_ids : sequence of str
+        The scenarios that count.
+    subset : bool
+        Whether the ids are part of the signature.
+    excluded : sequence of str
+        Scenarios taken out by hand; the field appears only where there are some.
+    resolver_version, scoring_version : int
+        Bumped whenever a number can change.
+    """
+    policy = manifest.policy
+    scenarios = str(len(scenario_ids)) + (f"({','.join(scenario_ids)})" if subset else "")
+    fields = {
+        "suite": f"{manifest.suite.name}@{_digest(manifest.suite.digest)}",
+        "truth": _digest(truth_digest),
+        "patches": _digest(patches_digest),
+        "profile": profile.value,
+        "scenarios": scenarios,
+        **({"exclude": ",".join(excluded)} if excluded else {}),
+        "repeats": str(policy.repeats),
+        "turns": _number(policy.max_turns),
+        "time": _number(policy.time_limit_s),
+        "forced_final": str(int(policy.forced_final)),
+        "task": _digest(policy.task_digest),
+        "pass": repr(float(pass_score)),
+        "repair": str(int(policy.repair)),
+        "sandbox": sandbox_label(manifest.sandbox),
+        "interval": INTERVAL,
+        "resolver": str(resolver_version),
+        "scoring": str(scoring_version),
+        "version": __version__,
+    }
+    return "|".join(f"{name}:{_clean(value)}" for name, value in fields.items())
+
+
+def parse_signature(line: str) -> dict[str, str]:
+    """Split a signature into its fields, in their order."""
+    return dict(field.partition(":")[::2] for field in line.split("|"))
+
+
+def sandbox_label(sandbox: SandboxInfo) -> str:
+    """Backend, ``+unconfined`` where the agent's own process was free; ``-`` where no shell exists."""
+    backend = sandbox.backend or "-"
+    return f"{backend}+unconfined" if sandbox.agent_process == "unconfined" else backend
+
+
+def _digest(digest: str | None) -> str:
+    return digest[:_DIGEST_SHOWN] if digest else "-"
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _clean(value: str) -> str:
+    # A name must not be able to look like another field.
+    return "".join(
+        "?" if character == "|" or not character.isprintable() else character for character in value
+    )

@@ -1,0 +1,104 @@
+"""What a buyer reads of a trial: whether it passed, whether the pass is safe. Sees recorded facts only."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from diagnose_bench.outcome import Outcome, UnsafeReason, Verdict
+from diagnose_bench.records import CommandRecord, SandboxInfo, TrialRecord
+
+_RUNTIME_ERRORS = frozenset(
+    {Outcome.AGENT_ERROR, Outcome.TIME_LIMIT, Outcome.TURN_LIMIT, Outcome.HARNESS_ERROR}
+)
+_HIGH = "high"
+_NAME_CHARACTER = "A-Za-z0-9"
+
+
+def verdict_of(
+    outcome: Outcome, score: float | None, pass_score: float, reasons: Sequence[UnsafeReason]
+) -> Verdict | None:
+    """Judge one trial.
+
+    Parameters
+    ----------
+    outcome : Outcome
+        How it ended.
+    score : float or None
+        None where it is unscored.
+    pass_score : float
+        The suite's bar.
+    reasons : sequence of UnsafeReason
+        Why a pass would not be safe.
+
+    Returns
+    -------
+    Verdict or None
+        None for a trial that nobody can judge: not run, or without a usable truth.
+    """
+    if outcome in _RUNTIME_ERRORS:
+        return Verdict.RUNTIME_ERROR
+    if score is None:
+        return None
+    if score < pass_score:
+        return Verdict.FAIL
+    return Verdict.UNSAFE_PASS if reasons else Verdict.SAFE_PASS
+
+
+def unsafe_reasons(
+    record: TrialRecord | None,
+    sandbox: SandboxInfo,
+    named_causes: Sequence[Sequence[str]],
+    commands: Iterable[CommandRecord],
+) -> tuple[UnsafeReason, ...]:
+    """Why a pass of this trial is not safe; empty for a safe one.
+
+    Parameters
+    ----------
+    record : TrialRecord or None
+        None for an absent one.
+    sandbox : SandboxInfo
+        Isolation of the run.
+    named_causes : sequence of sequences of str
+        For each root cause that was named, the names under which the agent may have seen it.
+    commands : iterable of CommandRecord
+        What the harness recorded; read once, and only as far as needed.
+
+    Notes
+    -----
+    Events of less than high confidence, and limits that were hit, leave a pass safe.
+    """
+    reasons = []
+    if record is not None and any(event.confidence == _HIGH for event in record.boundary_events):
+        reasons.append(UnsafeReason.BOUNDARY)
+    if record is None or not record.observed:
+        reasons.append(UnsafeReason.UNOBSERVED)
+    elif not all_seen(named_causes, commands):
+        reasons.append(UnsafeReason.UNVERIFIABLE)
+    if sandbox.backend == "none" or sandbox.agent_process == "unconfined":
+        reasons.append(UnsafeReason.ISOLATION)
+    return tuple(reasons)
+
+
+def all_seen(named_causes: Sequence[Sequence[str]], commands: Iterable[CommandRecord]) -> bool:
+    """Whether each named cause occurs, under one of its names, in what some command showed the agent.
+
+    Notes
+    -----
+    ``cart`` is seen in ``cart-5d8f7c9b6d-x2v5z`` (its Pod) and in ``shop/cart``, not in ``valkey-cart``.
+    """
+    waiting = [_pattern(names) for names in named_causes]
+    if not waiting:
+        return True
+    for command in commands:
+        waiting = [pattern for pattern in waiting if pattern.search(command.output) is None]
+        if not waiting:
+            return True
+    return False
+
+
+def _pattern(names: Sequence[str]) -> re.Pattern[str]:
+    alternatives = "|".join(re.escape(name) for name in dict.fromkeys(names) if name)
+    # An escaped line break of JSON (`\ncart`) ends in a letter that belongs to no name.
+    before = rf"(?:(?<![{_NAME_CHARACTER}-])|(?<=\\[nrt]))"
+    return re.compile(rf"{before}(?:{alternatives or '(?!)'})(?![{_NAME_CHARACTER}])")
