@@ -60,7 +60,7 @@ _KIND_COLON = re.compile(rf"({_KIND_TEXT}): ?([^ ]+)")
 
 @dataclass(frozen=True, order=True, slots=True)
 class Entity:
-    """One object; ``namespace`` is '' for cluster-scoped kinds, ``group`` is '' for core, apps and unknown."""
+    """One object; ``namespace`` is '' for cluster-scoped kinds, ``group`` is '' for core, apps, unknown."""
 
     namespace: str
     kind: str
