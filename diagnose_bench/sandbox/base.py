@@ -1,0 +1,75 @@
+"""The contract of a sandbox backend: one command in, one result out. No mechanism lives here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from diagnose_bench.sandbox.limits import Limits
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How one command ended.
+
+    Attributes
+    ----------
+    exit_code : int
+        The command's own; 124 when it ran out of time, 137 when another limit stopped it, 126 when it
+        could not be run at all.
+    shown : bytes
+        stdout and stderr in the order they came, cut in the middle when long, then a line of ours for a
+        limit that was hit.
+    n_bytes, sha256 : int, str
+        Of everything the command printed, also of what was cut.
+    seconds : float
+        Wall clock.
+    limit_hit : str or None
+        wall, output, memory, scratch, disk, cpu, file_size or command.
+    """
+
+    exit_code: int
+    shown: bytes
+    n_bytes: int
+    sha256: str
+    seconds: float
+    limit_hit: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What is shown, as text; bytes that are no UTF-8 become replacement characters."""
+        return self.shown.decode("utf-8", "replace")
+
+
+class Sandbox(Protocol):
+    """A place where commands see one snapshot and one scratch folder, for one trial."""
+
+    backend: str
+    snapshot: Path
+    scratch: Path
+    limits: Limits
+
+    def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
+        """Run one bash command; what the command does wrong is data, not an exception.
+
+        Raises
+        ------
+        SandboxError
+            The sandbox itself failed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Remove everything that this sandbox made; a second call does nothing."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

@@ -1,0 +1,117 @@
+"""No sandbox at all, for people who write scenarios. Has to be asked for by name, and says what it is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from diagnose_bench.errors import SandboxError
+from diagnose_bench.sandbox import arguments, messages
+from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.output import OutputCollector
+from diagnose_bench.sandbox.runner import finished, refuse_command, supervise
+from diagnose_bench.sandbox.scratch import Usage, remove_tree
+from diagnose_bench.sandbox.watcher import Watcher
+
+
+class UnsandboxedShell:
+    """Commands run on the host, in the scratch folder, with the paths in $SNAPSHOT and $SCRATCH.
+
+    Notes
+    -----
+    There is no /snapshot: making it would need the isolation that is not there, and replacing the name in
+    the command's text would change what the agent wrote. The environment is as small as in the sandbox.
+    """
+
+    backend = "none"
+
+    def __init__(
+        self,
+        snapshot: Path,
+        scratch: Path,
+        *,
+        limits: Limits,
+        forbidden: Sequence[Path] = (),
+        own_scratch: bool = False,
+    ) -> None:
+        print(messages.WITHOUT_SANDBOX, file=sys.stderr)
+        self.snapshot = snapshot.resolve()
+        self.scratch = scratch.resolve()
+        self.limits = limits
+        self.forbidden = tuple(forbidden)
+        self._own_scratch = own_scratch
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the scratch folder if it is our own."""
+        if not self._is_closed:
+            self._is_closed = True
+            if self._own_scratch:
+                remove_tree(self.scratch)
+
+    def environment(self) -> dict[str, str]:
+        """The variables of a command."""
+        return dict(arguments.ENVIRONMENT) | {
+            "HOME": str(self.scratch),
+            "SNAPSHOT": str(self.snapshot),
+            "SCRATCH": str(self.scratch),
+        }
+
+    def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
+        """Run one bash command on the host."""
+        if self._is_closed:
+            raise SandboxError("This shell has been closed; open another one.")
+        refusal = refuse_command(command)
+        if refusal is not None:
+            return refusal
+        time_s = self.limits.command_time(timeout_s)
+        output = OutputCollector(self.limits.output_head, self.limits.output_tail)
+        prlimit = [arguments.PRLIMIT, *self.limits.prlimit(time_s, processes=False), "--"]
+        try:
+            process = subprocess.Popen(
+                [*prlimit, arguments.BASH, "-c", command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=self.scratch,
+                env=self.environment(),
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"The shell could not be started: {error}.") from error
+
+        def stop() -> None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+        ending = supervise(
+            process,
+            output,
+            self.limits,
+            time_s,
+            watcher=Watcher(self.limits, self.scratch, Usage()),
+            root_pid=lambda: process.pid,
+            stop=stop,
+        )
+        code = ending.return_code
+        exit_code = code if code >= 0 else 128 - code
+        return finished(exit_code, ending.limit_hit, ending, output, self.limits, time_s)
