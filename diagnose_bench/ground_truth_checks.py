@@ -11,6 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from diagnose_bench.entity import BUILTIN_KINDS
 from diagnose_bench.ground_truth_models import Decoy, Evidence, GroundTruth, Group, Propagation, TruthFormat
 from diagnose_bench.ground_truth_refusal import JsonPath, Problem, Refusal, did_you_mean, json_path, quoted
 
@@ -171,7 +172,8 @@ def _check_contradictions(
 
 def _marks(group: Group) -> list[tuple[str, ...]]:
     """What two groups share if they name the same entity; a filter without a metacharacter is a name."""
-    kind = (group.kind or "").casefold()
+    found = BUILTIN_KINDS.lookup(group.kind or "")
+    kind = found.kind if found.known else (group.kind or "").casefold()
     marks: list[tuple[str, ...]] = [("entity", entity) for entity in group.entities]
     marks += [("name", kind, name) for name in group.names]
     for pattern in group.filters:
