@@ -74,7 +74,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
         except OSError as error:
             raise SuiteError(f"{folder / below}: cannot look into the folder: {error.strerror}.") from error
         for name, info in found:
-            _check_name(folder, name)
+            check_name(folder, name)
             if stat.S_ISDIR(info.st_mode):
                 waiting.append(name + "/")
                 continue
@@ -82,7 +82,8 @@ def _walk(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
             yield name, info
 
 
-def _check_name(folder: Path, name: str) -> None:
+def check_name(folder: Path, name: str) -> None:
+    """Refuse a file name that no manifest can hold or no terminal can show."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -12,7 +12,7 @@ import yaml
 from diagnose_bench.errors import SuiteError
 
 _NAME = re.compile(r"ground[-_ ]?truth", re.IGNORECASE)
-_DOCUMENTS = frozenset({".json", ".yaml", ".yml"})
+DOCUMENT_SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 _CHUNK = 1 << 20
 _MAX_PARSED = 8 << 20
 # Every form of a truth holds one of these pairs; a file without them is never parsed.
@@ -35,7 +35,7 @@ def require_no_truth(folder: Path, name: str) -> None:
     path = folder / name
     if is_truth_name(name):
         raise SuiteError(f"{path}: a truth lies inside the snapshot. Move it to ground_truth/.")
-    if path.suffix.lower() in _DOCUMENTS and holds_truth(path):
+    if path.suffix.lower() in DOCUMENT_SUFFIXES and holds_truth(path):
         raise SuiteError(
             f"{path}: has the form of a truth (groups with a root_cause) but lies inside the snapshot. "
             "Move it to ground_truth/."

@@ -1,0 +1,170 @@
+"""Objects and spans -> ``topology.json``: who owns, selects and calls whom. Nodes are observed objects."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from diagnose_bench.entity import Entity, entity_of, entity_of_object
+from diagnose_bench.importers.itbench_tables import Span, read_dict, table_columns, time_column
+
+_MAX_SPANS = 200_000
+_MAX_ATTRIBUTES = 10_000
+_WORKLOAD_ATTRIBUTES = (
+    ("k8s.deployment.name", "Deployment"),
+    ("k8s.statefulset.name", "StatefulSet"),
+    ("k8s.daemonset.name", "DaemonSet"),
+)
+
+
+class Topology:
+    """Nodes and edges, collected object by object and span by span."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[Entity, dict[str, str]] = {}
+        self._edges: set[tuple[str, str, str]] = set()
+        self._owners: list[tuple[Entity, Entity]] = []
+        self._selectors: list[tuple[Entity, dict[str, str]]] = []
+        self._labelled: dict[tuple[str, str, str], set[Entity]] = defaultdict(set)
+
+    def add(self, entity: Entity, manifest: Mapping[str, Any]) -> None:
+        """Take an object in."""
+        metadata = manifest["metadata"]
+        labels = _texts(metadata.get("labels"))
+        self._nodes[entity] = labels
+        self._owners.extend((entity, owner) for owner in _owners_of(entity, metadata))
+        spec = manifest.get("spec")
+        if entity.kind == "Service" and isinstance(spec, dict) and (selector := _texts(spec.get("selector"))):
+            self._selectors.append((entity, selector))
+        elif entity.kind == "Pod":
+            self._label(entity, labels)
+        elif entity.kind in ("Deployment", "StatefulSet", "DaemonSet"):
+            self._label(entity, _template_labels(spec))
+
+    def read_spans(self, path: Path) -> tuple[int, Span]:
+        """Find out who calls whom, from parents and children in different services; counts rows, too.
+
+        A parent is looked for among the latest spans only, so memory is bounded however long the table is.
+        """
+        columns, rows = table_columns(path)
+        time_index = time_column(columns)
+        wanted = ("TraceId", "SpanId", "ParentSpanId", "ResourceAttributes")
+        indexes = [columns[name] for name in wanted if name in columns]
+        recent: OrderedDict[tuple[str, str], Entity] = OrderedDict()
+        callers = _Callers(self._nodes)
+        n_rows, span = 0, Span()
+        for row in rows:
+            n_rows += 1
+            if time_index is not None:
+                span.see(row[time_index])
+            if len(indexes) < len(wanted):
+                continue
+            trace_id, span_id, parent_id, attributes = (row[index] for index in indexes)
+            entity = callers.entity_of(attributes)
+            if entity is None or not trace_id:
+                continue
+            parent = recent.get((trace_id, parent_id))
+            if parent is not None and parent != entity:
+                self._edges.add((str(parent), "calls", str(entity)))
+            recent[(trace_id, span_id)] = entity
+            if len(recent) > _MAX_SPANS:
+                recent.popitem(last=False)
+        return n_rows, span
+
+    def write(self, path: Path) -> tuple[int, int]:
+        """Write the file, a node or an edge on each line, and return how many of each there are."""
+        for child, owner in self._owners:
+            if owner in self._nodes:
+                self._edges.add((str(child), "owned_by", str(owner)))
+        for service, selector in self._selectors:
+            for selected in self._selected(service.namespace, selector):
+                self._edges.add((str(service), "selects", str(selected)))
+        nodes = [
+            {
+                "id": str(entity),
+                "kind": entity.kind,
+                "namespace": entity.namespace,
+                "name": entity.name,
+                "labels": labels,
+            }
+            for entity, labels in sorted(self._nodes.items())
+        ]
+        edges = [
+            {"source": source, "target": target, "relation": relation}
+            for source, relation, target in sorted(self._edges)
+        ]
+        path.write_text(
+            f'{{"nodes": [\n{_lines(nodes)}\n], "edges": [\n{_lines(edges)}\n]}}\n', encoding="utf-8"
+        )
+        return len(nodes), len(edges)
+
+    def _label(self, entity: Entity, labels: Mapping[str, str]) -> None:
+        for key, value in labels.items():
+            self._labelled[entity.namespace, key, value].add(entity)
+
+    def _selected(self, namespace: str, selector: Mapping[str, str]) -> set[Entity]:
+        sets = [self._labelled.get((namespace, key, value), set()) for key, value in selector.items()]
+        smallest, *others = sorted(sets, key=len)
+        return smallest.intersection(*others)
+
+
+class _Callers:
+    """The workload that a span's resource attributes name, if it was observed; the same text is read once."""
+
+    def __init__(self, nodes: Mapping[Entity, Any]) -> None:
+        self._nodes = nodes
+        self._known: dict[str, Entity | None] = {}
+
+    def entity_of(self, attributes: str) -> Entity | None:
+        if attributes not in self._known:
+            if len(self._known) >= _MAX_ATTRIBUTES:
+                self._known.clear()
+            self._known[attributes] = self._read(attributes)
+        return self._known[attributes]
+
+    def _read(self, attributes: str) -> Entity | None:
+        values = read_dict(attributes)
+        namespace = values.get("k8s.namespace.name")
+        for name, kind in _WORKLOAD_ATTRIBUTES:
+            if isinstance(namespace, str) and isinstance(values.get(name), str):
+                entity = entity_of(None, kind, namespace, values[name])
+                return entity if entity in self._nodes else None
+        return None
+
+
+def _owners_of(entity: Entity, metadata: Mapping[str, Any]) -> Iterable[Entity]:
+    owners = metadata.get("ownerReferences")
+    for reference in owners if isinstance(owners, list) else ():
+        if not isinstance(reference, dict):
+            continue
+        # An owner lies in the namespace of what it owns, or in none.
+        for namespace in dict.fromkeys((entity.namespace, "")):
+            owner = entity_of_object(
+                {
+                    "apiVersion": reference.get("apiVersion"),
+                    "kind": reference.get("kind"),
+                    "metadata": {"name": reference.get("name"), "namespace": namespace},
+                }
+            )
+            if owner is not None:
+                yield owner
+
+
+def _template_labels(spec: Any) -> dict[str, str]:
+    for key in ("template", "metadata", "labels"):
+        spec = spec.get(key) if isinstance(spec, dict) else None
+    return _texts(spec)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """Return the entries of a mapping whose values are text: labels, selectors."""
+    if not isinstance(value, dict):
+        return {}
+    return {key: text for key, text in value.items() if isinstance(text, str)}
+
+
+def _lines(values: Iterable[Any]) -> str:
+    return ",\n".join(json.dumps(value, ensure_ascii=True) for value in values)
