@@ -17,7 +17,7 @@ import jsonpatch
 
 from diagnose_bench.entity import Entity, entity_of_object, parse_canonical
 from diagnose_bench.files import sha256_of_bytes
-from diagnose_bench.importers.itbench_tables import Span, read_time, table_columns, time_column
+from diagnose_bench.importers.itbench_tables import Span, read_time, shown_time, table_columns, time_column
 
 _REDACTED = "REDACTED"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -106,7 +106,7 @@ class ObjectHistory:
                     (
                         time,
                         str(entity),
-                        self._spool.put(_line({"time": time, "entity": str(entity), **change})),
+                        self._spool.put(_line({"time": shown_time(time), "entity": str(entity), **change})),
                     )
                     for time, change in self._changes(observations)
                 )

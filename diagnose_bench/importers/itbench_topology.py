@@ -1,4 +1,4 @@
-"""Objects and spans -> ``topology.json``: who owns, selects and calls whom. Nodes are observed objects."""
+"""Objects and spans -> ``topology.json``: who owns, uses, selects and calls whom. Nodes are observed objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from diagnose_bench.entity import Entity, entity_of, entity_of_object
+from diagnose_bench.entity import WORKLOAD_KINDS, Entity, entity_of, entity_of_object
 from diagnose_bench.importers.itbench_tables import Span, read_dict, table_columns, time_column
 
 _MAX_SPANS = 200_000
@@ -18,6 +18,16 @@ _WORKLOAD_ATTRIBUTES = (
     ("k8s.statefulset.name", "StatefulSet"),
     ("k8s.daemonset.name", "DaemonSet"),
 )
+# Where a Pod names an object that it uses: in a volume, or as the source of its environment.
+_USES = (
+    ("configMap", "ConfigMap", "name"),
+    ("configMapRef", "ConfigMap", "name"),
+    ("configMapKeyRef", "ConfigMap", "name"),
+    ("secret", "Secret", "secretName"),
+    ("secretRef", "Secret", "name"),
+    ("secretKeyRef", "Secret", "name"),
+    ("persistentVolumeClaim", "PersistentVolumeClaim", "claimName"),
+)
 
 
 class Topology:
@@ -26,7 +36,7 @@ class Topology:
     def __init__(self) -> None:
         self._nodes: dict[Entity, dict[str, str]] = {}
         self._edges: set[tuple[str, str, str]] = set()
-        self._owners: list[tuple[Entity, Entity]] = []
+        self._possible: list[tuple[Entity, str, Entity]] = []
         self._selectors: list[tuple[Entity, dict[str, str]]] = []
         self._labelled: dict[tuple[str, str, str], set[Entity]] = defaultdict(set)
 
@@ -35,8 +45,9 @@ class Topology:
         metadata = manifest["metadata"]
         labels = _texts(metadata.get("labels"))
         self._nodes[entity] = labels
-        self._owners.extend((entity, owner) for owner in _owners_of(entity, metadata))
         spec = manifest.get("spec")
+        self._possible.extend((entity, "owned_by", owner) for owner in _owners_of(entity, metadata))
+        self._possible.extend((entity, "uses", used) for used in _used_by(entity, spec))
         if entity.kind == "Service" and isinstance(spec, dict) and (selector := _texts(spec.get("selector"))):
             self._selectors.append((entity, selector))
         elif entity.kind == "Pod":
@@ -76,9 +87,9 @@ class Topology:
 
     def write(self, path: Path) -> tuple[int, int]:
         """Write the file, a node or an edge on each line, and return how many of each there are."""
-        for child, owner in self._owners:
-            if owner in self._nodes:
-                self._edges.add((str(child), "owned_by", str(owner)))
+        for entity, relation, other in self._possible:
+            if other in self._nodes:
+                self._edges.add((str(entity), relation, str(other)))
         for service, selector in self._selectors:
             for selected in self._selected(service.namespace, selector):
                 self._edges.add((str(service), "selects", str(selected)))
@@ -153,10 +164,39 @@ def _owners_of(entity: Entity, metadata: Mapping[str, Any]) -> Iterable[Entity]:
                 yield owner
 
 
+def _used_by(entity: Entity, spec: Any) -> Iterable[Entity]:
+    """Yield the ConfigMaps, Secrets and claims that a Pod or the template of a workload names."""
+    if entity.kind not in WORKLOAD_KINDS:
+        return
+    pod = spec if entity.kind == "Pod" else _at(spec, "template", "spec")
+    for source in _sources_of(pod):
+        for key, kind, field in _USES:
+            name = _at(source, key, field)
+            if isinstance(name, str) and name:
+                yield entity_of(None, kind, entity.namespace, name)
+
+
+def _sources_of(pod: Any) -> Iterable[Any]:
+    yield from _items(_at(pod, "volumes"))
+    for containers in ("initContainers", "containers"):
+        for container in _items(_at(pod, containers)):
+            yield from _items(_at(container, "envFrom"))
+            for variable in _items(_at(container, "env")):
+                yield _at(variable, "valueFrom")
+
+
+def _at(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else ()
+
+
 def _template_labels(spec: Any) -> dict[str, str]:
-    for key in ("template", "metadata", "labels"):
-        spec = spec.get(key) if isinstance(spec, dict) else None
-    return _texts(spec)
+    return _texts(_at(spec, "template", "metadata", "labels"))
 
 
 def _texts(value: Any) -> dict[str, str]:
