@@ -78,8 +78,8 @@ def check_ids(manifest: RunManifest, where: Path) -> None:
     for index, trial in enumerate(manifest.plan):
         if not _SAFE_ID.fullmatch(trial.scenario_id) or trial.repeat < 1:
             raise RunFormatError(
-                f"{where}: $.plan[{index}]: {trial.scenario_id!r}, repeat {trial.repeat}, cannot name a trial: "
-                "an id has letters, digits, '.', '_' and '-', a repeat counts from 1."
+                f"{where}: $.plan[{index}]: {trial.scenario_id!r}, repeat {trial.repeat}, cannot name a "
+                "trial: an id has letters, digits, '.', '_' and '-', a repeat counts from 1."
             )
 
 

@@ -1,8 +1,8 @@
 """The run folder: write once, read back. Knows files and locks, not agents and not truths.
 
-A trial is finished when its ``trial.json`` exists, since that is written last. A folder without one is unfinished:
-at resume its files are moved aside (``<repeat>.unfinished-N``). A trial that failed through our own fault is run
-again, its files kept as ``trial.N.json`` and so on. Writers hold a lock on the folder; readers need none.
+A trial is finished when its ``trial.json`` exists, since that is written last. A folder without one is
+unfinished: at resume its files are moved aside (``<repeat>.unfinished-N``). A trial that failed through our
+own fault is run again, its files kept as ``trial.N.json`` and so on. Writers lock the folder; readers do not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,18 @@ class CommandLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: IO[bytes] | None = None
+        try:
+            self._file: IO[bytes] = path.open("ab")
+        except OSError as error:
+            raise _cannot_write(path, error) from error
+
+    def __enter__(self) -> CommandLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def append(self, record: CommandRecord) -> None:
         """Write one line.
@@ -48,8 +59,6 @@ class CommandLog:
             The line cannot be written (disk full).
         """
         try:
-            if self._file is None:
-                self._file = self._path.open("ab")
             self._file.write(canonical_json(record.model_dump(mode="json")) + b"\n")
             self._file.flush()
         except OSError as error:
@@ -63,13 +72,10 @@ class CommandLog:
         RunError
             The file cannot be completed (disk full).
         """
-        if self._file is None:
-            return
-        file, self._file = self._file, None
         try:
-            with file:
-                file.flush()
-                os.fsync(file.fileno())
+            with self._file:
+                self._file.flush()
+                os.fsync(self._file.fileno())
         except OSError as error:
             raise _cannot_write(self._path, error) from error
 
@@ -195,7 +201,7 @@ class RunStore:
         diagnosis : bytes or None
             The bytes as submitted; None writes no file.
         durable : bool
-            False leaves out the fsync of each file, for a folder that is private yet and published as a whole.
+            False leaves out the fsync of each file, for a folder that is published as a whole later.
         """
         trial = PlannedTrial(scenario_id=record.scenario_id, repeat=record.repeat)
         relative = self.trial_folder(trial).relative_to(self.path)

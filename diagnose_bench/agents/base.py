@@ -1,7 +1,7 @@
 """What an agent is and what it is given: the protocol between one trial and whoever diagnoses.
 
-Holds no logic of a trial and knows no particular agent. An agent sees a session: never the truth, the suite or the
-run folder.
+Holds no logic of a trial and knows no particular agent. An agent sees a session: never the truth, the
+suite or the run folder.
 """
 
 from __future__ import annotations

@@ -1,0 +1,209 @@
+"""Run an agent's program to its end: bounded output, a deadline, and nothing left behind.
+
+Knows processes and pipes; knows no protocol and decides no outcome.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+OUTPUT_KEPT = (1 << 20) + 1
+"""One byte more than a diagnosis may have, so that a longer output is seen to be too long."""
+_ERRORS_HEAD, _ERRORS_TAIL = 64 << 10, 256 << 10
+_TERM_GRACE_S = 2.0
+_DRAIN_S = 1.0
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class ProcessEnd:
+    """How a program ended.
+
+    Attributes
+    ----------
+    exit_code : int
+        As `subprocess` gives it (negative for a signal).
+    was_stopped : bool
+        Whether we stopped it, so that the exit code means nothing.
+    output : bytes
+        The first bytes of its standard output, at most ``OUTPUT_KEPT``.
+    errors : bytes
+        Head and tail of its standard error.
+    """
+
+    exit_code: int
+    was_stopped: bool
+    output: bytes
+    errors: bytes
+
+
+class _Output:
+    """Keeps the first bytes of a stream."""
+
+    def __init__(self) -> None:
+        self._kept = bytearray()
+
+    def add(self, data: bytes) -> None:
+        self._kept += data[: OUTPUT_KEPT - len(self._kept)]
+
+    def value(self) -> bytes:
+        return bytes(self._kept)
+
+
+class _Errors:
+    """Keeps head and tail of a stream."""
+
+    def __init__(self) -> None:
+        self._head = bytearray()
+        self._tail = bytearray()
+        self._n_cut = 0
+
+    def add(self, data: bytes) -> None:
+        room = _ERRORS_HEAD - len(self._head)
+        self._head += data[:room]
+        self._tail += data[max(room, 0) :]
+        if len(self._tail) > 2 * _ERRORS_TAIL:
+            self._cut()
+
+    def _cut(self) -> None:
+        excess = max(0, len(self._tail) - _ERRORS_TAIL)
+        del self._tail[:excess]
+        self._n_cut += excess
+
+    def value(self) -> bytes:
+        self._cut()
+        note = f"\n[{self._n_cut} bytes left out]\n".encode() if self._n_cut else b""
+        return bytes(self._head) + note + bytes(self._tail)
+
+
+def run_process(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    marker: str,
+    must_end: Callable[[], bool],
+    grace_s: Callable[[], float],
+    pass_fds: Sequence[int] = (),
+) -> ProcessEnd:
+    """Run a program until it ends by itself or has to end.
+
+    Parameters
+    ----------
+    argv, env, cwd, pass_fds
+        As for `subprocess.Popen`.
+    marker : str
+        A ``NAME=value`` of ``env`` that no other process has: what carries it is stopped at the end, also
+        where it has left the process group.
+    must_end : callable
+        True once nothing more is taken from the program.
+    grace_s : callable
+        Once it must end: the seconds it gets to end by itself.
+
+    Raises
+    ------
+    OSError
+        The program cannot be started.
+    """
+    process = subprocess.Popen(
+        list(argv),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        cwd=cwd,
+        start_new_session=True,
+        pass_fds=tuple(pass_fds),
+    )
+    output, errors = _Output(), _Errors()
+    with process, selectors.DefaultSelector() as selector:
+        try:
+            for pipe, sink in ((process.stdout, output), (process.stderr, errors)):
+                if pipe is not None:
+                    os.set_blocking(pipe.fileno(), False)
+                    selector.register(pipe, selectors.EVENT_READ, sink)
+            ended = _wait(process, selector, must_end, grace_s)
+        finally:
+            _signal_group(process, signal.SIGKILL)
+            _kill_marked(marker)
+        exit_code = process.wait()
+        _drain(selector)
+    return ProcessEnd(exit_code, not ended, output.value(), errors.value())
+
+
+def _wait(
+    process: subprocess.Popen[bytes],
+    selector: selectors.BaseSelector,
+    must_end: Callable[[], bool],
+    grace_s: Callable[[], float],
+) -> bool:
+    """Read its output until it ends; return False if it had to be stopped."""
+    while not must_end():
+        if _has_ended(process):
+            return True
+        _read(selector)
+    for signal_number, patience_s in ((None, grace_s()), (signal.SIGTERM, _TERM_GRACE_S)):
+        if signal_number is not None:
+            _signal_group(process, signal_number)
+        deadline = time.monotonic() + patience_s
+        while time.monotonic() < deadline:
+            if _has_ended(process):
+                return signal_number is None
+            _read(selector)
+    return False
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    # Not reaped yet, so that its process group cannot become somebody else's before it is killed.
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _read(selector: selectors.BaseSelector) -> bool:
+    """Take in what is there, waiting a moment for it; return whether anything was."""
+    if not selector.get_map():
+        time.sleep(_POLL_S)
+        return False
+    found = False
+    for key, _ in selector.select(_POLL_S):
+        data = os.read(key.fd, 1 << 16)
+        if data:
+            key.data.add(data)
+        else:
+            selector.unregister(key.fileobj)
+        found = True
+    return found
+
+
+def _drain(selector: selectors.BaseSelector) -> None:
+    """Take in what the pipes still hold; whoever holds them open beyond that is not waited for."""
+    deadline = time.monotonic() + _DRAIN_S
+    while selector.get_map() and time.monotonic() < deadline and _read(selector):
+        pass
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
+
+
+def _kill_marked(marker: str) -> None:
+    """Kill every process that carries the trial's own variable; one that forks meanwhile is met again."""
+    wanted = b"\0" + os.fsencode(marker) + b"\0"
+    for _ in range(10):
+        found = False
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            with contextlib.suppress(OSError):
+                if wanted in b"\0" + Path("/proc", name, "environ").read_bytes():
+                    os.kill(int(name), signal.SIGKILL)
+                    found = True
+        if not found:
+            return
+        time.sleep(0.02)

@@ -1,0 +1,157 @@
+"""The per-trial socket behind SHELL and SUBMIT: carries calls to the session and replies back.
+
+It trusts nothing that comes in: a token, bounded sizes, a bounded number of callers; one that goes away or
+stays silent holds up nobody. It knows no sandbox and decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shlex
+import socket
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from diagnose_bench.agents.base import TrialOver, TrialSession
+
+NOT_RUN = 125
+_MAX_HEADER = 4096
+_MAX_BODY = (1 << 20) + 1
+_MAX_CALLERS = 32
+_SILENCE_S = 30.0
+_CLIENT = Path(__file__).parent.parent / "templates" / "trial_client.py"
+
+
+class TrialServer:
+    """SHELL and SUBMIT of one trial, in a folder of its own.
+
+    Parameters
+    ----------
+    folder : Path
+        An existing private folder; the executables, the token and the socket are put there.
+    session : TrialSession
+        What the calls go to.
+    """
+
+    def __init__(self, folder: Path, session: TrialSession) -> None:
+        self.shell = folder / "shell"
+        self.submit = folder / "submit"
+        self._folder = folder
+        self._session = session
+        self._token = secrets.token_hex(16)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._threads: set[threading.Thread] = set()
+        self._connections: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closing = False
+        self._accepting = threading.Thread(target=self._accept, name="trial-socket", daemon=True)
+
+    def __enter__(self) -> TrialServer:
+        client = self._folder / "trial_client.py"
+        client.write_bytes(_CLIENT.read_bytes())
+        _write_private(self._folder / "token", self._token)
+        for name, path in (("shell", self.shell), ("submit", self.submit)):
+            call = shlex.join([sys.executable, "-I", "-S", str(client), name])
+            path.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
+            path.chmod(0o700)
+        # Through the folder's descriptor, as the path of a socket may have no more than 107 bytes.
+        descriptor = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._listener.bind(f"/proc/self/fd/{descriptor}/socket")
+        finally:
+            os.close(descriptor)
+        (self._folder / "socket").chmod(0o600)
+        self._listener.listen(_MAX_CALLERS)
+        self._accepting.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take no more calls, cut off those who still wait, and wait for a command that still runs."""
+        with self._lock:
+            self._closing = True
+            connections, threads = list(self._connections), list(self._threads)
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        for thread in [self._accepting, *threads]:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                if self._closing:
+                    return
+                continue
+            with self._lock:
+                if self._closing or len(self._threads) >= _MAX_CALLERS:
+                    connection.close()
+                    continue
+                thread = threading.Thread(
+                    target=self._serve, args=(connection,), name="trial-call", daemon=True
+                )
+                self._threads.add(thread)
+                self._connections.add(connection)
+                thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.settimeout(_SILENCE_S)
+            # A caller that goes away or sends nonsense concerns nobody else.
+            with contextlib.suppress(OSError, ValueError), connection.makefile("rb") as stream:
+                header = _read_header(stream.readline(_MAX_HEADER), self._token)
+                body = stream.read(header["n_bytes"])
+                if len(body) == header["n_bytes"]:
+                    reply, data = self._answer(header, body)
+                    reply["n_bytes"] = len(data)
+                    connection.sendall(json.dumps(reply).encode() + b"\n" + data)
+        finally:
+            with self._lock:
+                connection.close()
+                self._connections.discard(connection)
+                self._threads.discard(threading.current_thread())
+
+    def _answer(self, header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        if header["kind"] == "submit":
+            answer = self._session.submit(body)
+            return {"exit_code": 0 if answer.accepted else 1}, answer.message.encode("utf-8", "replace")
+        try:
+            command = body.decode("utf-8", "surrogateescape")
+            reply = self._session.run_command(command, header.get("timeout_s"))
+        except TrialOver as over:
+            return {"exit_code": NOT_RUN, "notice": ""}, f"{over}\n".encode()
+        return {"exit_code": reply.exit_code, "notice": reply.notice}, reply.output
+
+
+def _read_header(line: bytes, token: str) -> dict[str, Any]:
+    header = json.loads(line)
+    if not isinstance(header, dict) or not secrets.compare_digest(str(header.get("token")), token):
+        raise ValueError("no caller of this trial")
+    size, timeout_s = header.get("n_bytes"), header.get("timeout_s")
+    if (
+        not isinstance(size, int)
+        or not 0 <= size <= _MAX_BODY
+        or header.get("kind") not in ("shell", "submit")
+    ):
+        raise ValueError("no call")
+    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
+        raise ValueError("no time limit")
+    return header
+
+
+def _write_private(path: Path, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)

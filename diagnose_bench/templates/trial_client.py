@@ -1,0 +1,107 @@
+"""SHELL and SUBMIT: carry one call from the agent to the harness over the trial's socket. Starts no sandbox itself.
+
+It stands alone (standard library, started with ``-I -S``), since it is started for every command.
+"""
+
+import json
+import os
+import socket
+import sys
+
+NOT_RUN = 125
+MAX_BYTES = 1 << 20
+SHELL_USAGE = """usage: "$DIAGNOSE_BENCH_SHELL" [--timeout SECONDS] -c COMMAND    (-c - reads the command from standard input)
+Runs COMMAND with bash in the sandbox, prints its output and returns its exit code."""
+SUBMIT_USAGE = """usage: "$DIAGNOSE_BENCH_SUBMIT" [FILE]    (without FILE, or with -, reads standard input)
+Hands in the diagnosis; prints "accepted", or what is wrong with it."""
+
+
+def fail(message, code=NOT_RUN):
+    print(message, file=sys.stderr)
+    sys.exit(code)
+
+
+def call(header, body):
+    """Send one request and return the reply's header and body."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    try:
+        with open(os.path.join(folder, "token")) as file:
+            header["token"] = file.read()
+        # From within the folder, as the path of a socket may have no more than 107 bytes.
+        os.chdir(folder)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect("socket")
+            header["n_bytes"] = len(body)
+            connection.sendall(json.dumps(header).encode() + b"\n" + body)
+            with connection.makefile("rb") as stream:
+                reply = json.loads(stream.readline())
+                return reply, stream.read(reply["n_bytes"])
+    except (OSError, ValueError, KeyError):
+        fail("diagnose-bench: the trial is over.")
+
+
+def shell(arguments):
+    """Run one command."""
+    command = timeout = None
+    rest = list(arguments)
+    while rest:
+        word = rest.pop(0)
+        if word in ("-h", "--help"):
+            print(SHELL_USAGE)
+            return 0
+        name, equals, value = word.partition("=")
+        if name == "--timeout" and (equals or rest):
+            timeout = value if equals else rest.pop(0)
+        elif word == "-c" and rest and command is None:
+            command = rest.pop(0)
+        else:
+            fail(SHELL_USAGE)
+    if command is None:
+        fail(SHELL_USAGE)
+    body = sys.stdin.buffer.read(MAX_BYTES + 1) if command == "-" else os.fsencode(command)
+    if len(body) > MAX_BYTES:
+        fail("diagnose-bench: the command is longer than 1 MiB.")
+    header = {"kind": "shell"}
+    if timeout is not None:
+        try:
+            header["timeout_s"] = float(timeout)
+        except ValueError:
+            fail("diagnose-bench: --timeout takes a number of seconds.\n" + SHELL_USAGE)
+        if not 0 < header["timeout_s"] < float("inf"):
+            fail("diagnose-bench: --timeout takes a number of seconds above 0.\n" + SHELL_USAGE)
+    reply, output = call(header, body)
+    sys.stdout.buffer.write(output)
+    sys.stdout.flush()
+    if reply["notice"]:
+        print(reply["notice"], file=sys.stderr)
+    return reply["exit_code"]
+
+
+def submit(arguments):
+    """Hand in a diagnosis."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        print(SUBMIT_USAGE)
+        return 0
+    if len(arguments) > 1:
+        fail(SUBMIT_USAGE)
+    try:
+        if arguments and arguments[0] != "-":
+            with open(arguments[0], "rb") as file:
+                body = file.read(MAX_BYTES + 1)
+        else:
+            body = sys.stdin.buffer.read(MAX_BYTES + 1)
+    except OSError as error:
+        fail("diagnose-bench: %s: cannot be read: %s" % (arguments[0], error.strerror))
+    reply, message = call({"kind": "submit"}, body)
+    sys.stdout.buffer.write(message + b"\n")
+    return reply["exit_code"]
+
+
+if __name__ == "__main__":
+    try:
+        code = {"shell": shell, "submit": submit}[sys.argv[1]](sys.argv[2:])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        code = 141
+    sys.exit(code)

@@ -1,0 +1,174 @@
+"""One trial: hand over the task, let the agent work, take the diagnosis, say how it ended. Opens no truth.
+
+What the agent does wrong becomes an outcome; what we do wrong becomes ``harness_error`` with its reason, and the
+run goes on. Only a run folder that cannot be written ends the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diagnose_bench.agents.base import Agent, AgentResult, TrialOver
+from diagnose_bench.diagnosis_reader import read_diagnosis
+from diagnose_bench.errors import DiagnoseBenchError, RunError
+from diagnose_bench.outcome import Limit, Outcome
+from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
+from diagnose_bench.sandbox.base import Sandbox
+from diagnose_bench.store import RunStore
+from diagnose_bench.trial_session import Session, TrialLimits, now
+
+_KEPT_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class TrialSetting:
+    """What the trials of one scenario have in common.
+
+    Attributes
+    ----------
+    task : str
+        The text of task.md.
+    limits : TrialLimits
+        Turns and time.
+    repair : bool
+        Whether the syntax of a printed answer may be repaired.
+    open_sandbox : callable or None
+        Opens a sandbox on the scenario's snapshot; None for a replay.
+    hidden : tuple of Path
+        What the agent's own process must not see.
+    """
+
+    task: str
+    limits: TrialLimits
+    repair: bool
+    open_sandbox: Callable[[], AbstractContextManager[Sandbox]] | None
+    hidden: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Ending:
+    outcome: Outcome
+    reason: str
+    diagnosis: bytes | None = None
+    repairs: tuple[str, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: RunStore) -> TrialRecord:
+    """Run one trial and write it down.
+
+    Raises
+    ------
+    RunError
+        The run folder cannot be written.
+    """
+    folder = store.begin_trial(trial)
+    started_at = now()
+    observed = setting.open_sandbox is not None
+    with ExitStack() as stack:
+        log = stack.enter_context(store.command_log(trial)) if observed else None
+        session = Session(
+            trial,
+            task=setting.task,
+            limits=setting.limits,
+            log=log,
+            log_folder=folder,
+            hidden=setting.hidden,
+        )
+        try:
+            ending = _attend(agent, session, setting)
+        except RunError:
+            raise
+        except Exception as error:
+            known = isinstance(error, DiagnoseBenchError)
+            ending = _Ending(
+                Outcome.HARNESS_ERROR, str(error) if known else f"{type(error).__name__}: {error}"
+            )
+    record = TrialRecord(
+        scenario_id=trial.scenario_id,
+        repeat=trial.repeat,
+        outcome=ending.outcome,
+        reason=ending.reason,
+        limit_hit=session.limit_hit,
+        repairs=ending.repairs,
+        n_turns=session.n_turns,
+        n_commands=session.n_commands,
+        observed=observed,
+        started_at=started_at,
+        seconds=session.seconds,
+        usage=ending.usage,
+    )
+    store.write_trial(record, ending.diagnosis)
+    return record
+
+
+def _attend(agent: Agent, session: Session, setting: TrialSetting) -> _Ending:
+    with ExitStack() as stack:
+        if setting.open_sandbox is not None:
+            session.attach(stack.enter_context(setting.open_sandbox()))
+        session.start_clock()
+        try:
+            result = _work(agent, session)
+        finally:
+            session.close()
+    if session.fault is not None:
+        raise session.fault
+    return _conclude(session, result, setting)
+
+
+def _work(agent: Agent, session: Session) -> AgentResult:
+    try:
+        return agent.diagnose(session)
+    except TrialOver:
+        return AgentResult()
+    except Exception as error:
+        # A builtin agent's own mistake is the agent's; in the others only our code can fail here.
+        if agent.kind != "builtin":
+            raise
+        return AgentResult(error=f"The agent failed: {type(error).__name__}: {error}")
+
+
+def _conclude(session: Session, result: AgentResult, setting: TrialSetting) -> _Ending:
+    if session.submission is not None:
+        if session.refused:
+            return _Ending(
+                Outcome.REFUSED, "The agent refused to answer.", session.submission, (), result.usage
+            )
+        reason = "The diagnosis was submitted."
+        return _Ending(Outcome.DIAGNOSED, reason, session.submission, (), result.usage)
+    printed = result.final_output
+    read = None if printed is None else read_diagnosis(printed, repair=setting.repair)
+    if read is not None and read.outcome is Outcome.DIAGNOSED:
+        reason = "The diagnosis was read from what the agent printed."
+        return _Ending(Outcome.DIAGNOSED, reason, printed, read.repairs, result.usage)
+    outcome, reason = Outcome.NO_DIAGNOSIS, _nothing(session)
+    if read is not None:
+        outcome = read.outcome
+        reason = reason if outcome is Outcome.NO_DIAGNOSIS else read.reason
+    left = printed if printed and outcome is not Outcome.NO_DIAGNOSIS else None
+    if outcome is Outcome.NO_DIAGNOSIS and session.rejected is not None:
+        outcome, left = Outcome.MALFORMED_DIAGNOSIS, session.rejected
+        reason = f"No submission was accepted; the last one was wrong: {session.rejected_reason}"
+    if session.limit_hit is Limit.TIME:
+        time_limit_s = setting.limits.time_limit_s
+        outcome, reason = (
+            Outcome.TIME_LIMIT,
+            f"No diagnosis within the time limit of {time_limit_s:g} seconds.",
+        )
+    elif session.limit_hit is Limit.TURNS and (session.was_cut_off or outcome is Outcome.NO_DIAGNOSIS):
+        outcome, reason = Outcome.TURN_LIMIT, f"No diagnosis within {setting.limits.max_turns} turns."
+    elif result.error is not None:
+        outcome, reason = Outcome.AGENT_ERROR, result.error
+    if left is not None and len(left) > _KEPT_BYTES:
+        left = None
+    return _Ending(outcome, reason, left, (), result.usage)
+
+
+def _nothing(session: Session) -> str:
+    commands = "1 command" if session.n_commands == 1 else f"{session.n_commands} commands"
+    if session.is_replay:
+        return "There is no recorded answer."
+    return f"The agent ended after {commands} without handing in or printing anything."

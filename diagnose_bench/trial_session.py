@@ -1,0 +1,224 @@
+"""What one trial lets its agent do: shell calls, the submission, and when nothing more is taken.
+
+Counts turns and time and records each command. Decides no outcome and starts no agent. Calls may come from
+several threads: commands run one at a time, a submission never waits for a command.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from diagnose_bench.agents.base import CommandReply, SubmitReply, TrialOver
+from diagnose_bench.diagnosis import validate_submission
+from diagnose_bench.diagnosis_reader import read_diagnosis
+from diagnose_bench.errors import DiagnosisError
+from diagnose_bench.outcome import Limit, Outcome
+from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.sandbox.base import ExecResult, Sandbox
+from diagnose_bench.store import CommandLog
+
+TURNS_TOLD = 20
+NOT_RUN = 125
+TIME_TO_SUBMIT = b"The turns are used up and the command was not run. It is time to submit the diagnosis.\n"
+
+
+@dataclass(frozen=True)
+class TrialLimits:
+    """What a trial may take."""
+
+    max_turns: int
+    time_limit_s: float
+    forced_final: bool = False
+
+
+class Session:
+    """One trial as its agent sees it (`TrialSession`), and as the harness reads it afterwards."""
+
+    def __init__(
+        self,
+        trial: PlannedTrial,
+        *,
+        task: str,
+        limits: TrialLimits,
+        log: CommandLog | None,
+        log_folder: Path,
+        hidden: tuple[Path, ...] = (),
+    ) -> None:
+        self.scenario_id = trial.scenario_id
+        self.repeat = trial.repeat
+        self.task = task
+        self.log_folder = log_folder
+        self.hidden = hidden
+        self.n_turns = 0
+        self.n_commands = 0
+        self.limit_hit: Limit | None = None
+        self.submission: bytes | None = None
+        self.refused = False
+        self.was_cut_off = False
+        self.rejected: bytes | None = None
+        self.rejected_reason = ""
+        self.fault: Exception | None = None
+        self._limits = limits
+        self._sandbox: Sandbox | None = None
+        self._log = log
+        self._started = time.monotonic()
+        self._seconds: float | None = None
+        self._over = threading.Event()
+        self._turn_lock = threading.Lock()
+        self._submit_lock = threading.Lock()
+
+    def attach(self, sandbox: Sandbox) -> None:
+        """Give the trial its shell."""
+        self._sandbox = sandbox
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether the trial has no shell."""
+        return self._log is None
+
+    def start_clock(self) -> None:
+        """Begin the trial's time: the task is handed over now."""
+        self._started = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """From the task handed over to the submission or the end."""
+        return self._elapsed() if self._seconds is None else self._seconds
+
+    def time_left_s(self) -> float:
+        """Seconds until the trial's time limit; never negative."""
+        return max(0.0, self._limits.time_limit_s - self._elapsed())
+
+    def is_over(self) -> bool:
+        """Whether nothing more is taken from the agent."""
+        if not self._over.is_set() and self.time_left_s() <= 0.0:
+            self._end(Limit.TIME)
+        return self._over.is_set()
+
+    def wait_over(self, timeout_s: float) -> bool:
+        """Wait until the trial is over, at most so long; return ``is_over()``."""
+        self._over.wait(min(timeout_s, self.time_left_s()))
+        return self.is_over()
+
+    def has_submission(self) -> bool:
+        """Whether a submission was accepted."""
+        return self.submission is not None
+
+    def close(self) -> None:
+        """Take nothing more; the agent has ended."""
+        self._end(None)
+
+    def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
+        """Run one command in the sandbox; a turn.
+
+        Raises
+        ------
+        TrialOver
+            A limit was hit, the diagnosis is in, or the harness failed.
+        """
+        with self._turn_lock:
+            self._check_open()
+            allowed = self._limits.max_turns + int(self._limits.forced_final)
+            if self.n_turns >= allowed:
+                self.was_cut_off = True
+                self._end(Limit.TURNS)
+                raise TrialOver("The turns are used up; the trial is over.")
+            self.n_turns += 1
+            left = allowed - self.n_turns
+            if self.n_turns >= self._limits.max_turns:
+                self.limit_hit = self.limit_hit or Limit.TURNS
+                return CommandReply(TIME_TO_SUBMIT, NOT_RUN)
+            result = self._execute(command, timeout_s)
+        self._check_open()
+        return CommandReply(result.shown, result.exit_code, _turns_left(left) if left <= TURNS_TOLD else "")
+
+    def _execute(self, command: str, timeout_s: float | None) -> ExecResult:
+        if self._sandbox is None or self._log is None:
+            raise TrialOver("This trial has no shell.")
+        bounded = min(self._sandbox.limits.command_time(timeout_s), max(self.time_left_s(), 0.1))
+        started_at = now()
+        try:
+            result = self._sandbox.run(command, timeout_s=bounded)
+            self.n_commands += 1
+            self._log.append(
+                CommandRecord(
+                    n=self.n_commands,
+                    started_at=started_at,
+                    seconds=result.seconds,
+                    command=command.encode("utf-8", "replace").decode(),
+                    exit_code=result.exit_code,
+                    n_bytes=result.n_bytes,
+                    output=result.shown.decode("utf-8", "replace"),
+                    sha256=result.sha256,
+                    limit_hit=result.limit_hit,
+                )
+            )
+        except Exception as error:
+            self._fail(error)
+            raise TrialOver("The harness failed; the trial is over.") from error
+        return result
+
+    def submit(self, data: bytes) -> SubmitReply:
+        """Hand in the diagnosis; the first accepted one is final."""
+        with self._submit_lock:
+            if self.submission is not None:
+                return SubmitReply(False, "A diagnosis was submitted already; the first one is final.")
+            if self.is_over():
+                return SubmitReply(False, "The trial is over; nothing more is taken.")
+            try:
+                complaint = self._complaint(data)
+            except Exception as error:
+                self._fail(error)
+                return SubmitReply(False, "The harness failed; the trial is over.")
+            if complaint:
+                self.rejected, self.rejected_reason = data, complaint
+                return SubmitReply(False, complaint)
+            self.submission = data
+            self._end(None)
+            return SubmitReply(True, "accepted")
+
+    def _complaint(self, data: bytes) -> str:
+        try:
+            validate_submission(data)
+        except DiagnosisError as error:
+            self.refused = read_diagnosis(data, repair=False).outcome is Outcome.REFUSED
+            return "" if self.refused else str(error)
+        return ""
+
+    def _fail(self, error: Exception) -> None:
+        """Keep our own fault, seen in a thread that serves the agent, for the trial to report."""
+        if not self.has_submission():
+            self.fault = error
+        self._end(None)
+
+    def _check_open(self) -> None:
+        if not self.is_over():
+            return
+        if self.has_submission():
+            raise TrialOver("A diagnosis was submitted; the trial is over.")
+        raise TrialOver("The time is up." if self.limit_hit is Limit.TIME else "The trial is over.")
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._started
+
+    def _end(self, limit: Limit | None) -> None:
+        """End the trial; the first reason stays."""
+        if not self._over.is_set():
+            self._seconds = self._elapsed()
+            self.limit_hit = limit or self.limit_hit
+            self._over.set()
+
+
+def now() -> str:
+    """The time, RFC 3339, UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _turns_left(left: int) -> str:
+    if left == 1:
+        return "[diagnose-bench] 1 turn is left: it is time to submit the diagnosis."
+    return f"[diagnose-bench] {left} turns are left."
