@@ -19,7 +19,7 @@ settings.load_profile("default-here")
 def shared_data() -> Path:
     """Return the folder of real public data: ``../shared`` beside the checkout, or DIAGNOSE_BENCH_SHARED.
 
-    The data are not part of the project, so a machine may lack them; in CI (``CI=true``) their absence is a failure.
+    The data are not part of the project, so a machine may lack them; in CI (``CI=true``) that is a failure.
     """
     folder = Path(os.environ.get("DIAGNOSE_BENCH_SHARED") or CHECKOUT.parent / "shared")
     if not folder.is_dir():
