@@ -1,7 +1,7 @@
 """The words that only the truth knows: a snapshot that holds one of them gives the answer away.
 
-Names of entities are no such words, for a snapshot is about them; nor are the queries of the evidence, which are
-meant to be found. Searches nothing itself.
+Names of entities are no such words, for a snapshot is about them; nor are the queries of the evidence, which
+are meant to be found. Searches nothing itself.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def truth_only_strings(truth: GroundTruth) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        Canary, title, family, ids of groups, reasons, effects, provenance and the like, in that order; each once,
-        longer than 8 characters, none of them the name of an entity.
+        Canary, title, family, ids of groups, reasons, effects, provenance and the like, in that order; each
+        once, longer than 8 characters, none of them the name of an entity.
 
     Notes
     -----
