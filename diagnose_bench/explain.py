@@ -1,4 +1,4 @@
-"""How one trial came by its number, submission by submission. Shows the truth: for people, never for agents."""
+"""How one trial came by its number, submission by submission. Shows the truth: for people, not for agents."""
 
 from __future__ import annotations
 

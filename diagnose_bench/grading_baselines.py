@@ -1,4 +1,4 @@
-"""The baselines of a scorecard: answers that need no look at the evidence, and the runs of our own heuristics."""
+"""The baselines of a scorecard: answers that need no look at the evidence, and runs of our own heuristics."""
 
 from __future__ import annotations
 

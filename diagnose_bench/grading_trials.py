@@ -74,7 +74,8 @@ def reasons_against_pass(
 def names_of(inputs: GradingInputs, scenario_id: str, resolved: ResolvedEntity) -> tuple[str, ...]:
     """The names under which an agent may have seen an entity: as written, as resolved, and its workload's."""
     names = []
-    parsed = parse_entity(resolved.raw)
+    inventory = inputs.inventory(scenario_id)
+    parsed = parse_entity(resolved.raw, inventory.kinds, inventory.namespaces)
     if parsed is not None:
         names.append(parsed.name)
     if resolved.entity is not None:
@@ -83,7 +84,7 @@ def names_of(inputs: GradingInputs, scenario_id: str, resolved: ResolvedEntity) 
         except ValueError:
             # A name of a truth without a snapshot need not be a whole entity.
             return tuple(names)
-        names += [entity.name, inputs.inventory(scenario_id).workload(entity).name]
+        names += [entity.name, inventory.workload(entity).name]
     return tuple(names)
 
 

@@ -1,0 +1,346 @@
+"""The report as one self-contained HTML file: no script, no request, every string escaped and visible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from diagnose_bench.outcome import Verdict
+from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.report import (
+    LIMITS,
+    VERDICT_MARKS,
+    VERDICT_MEANINGS,
+    VERDICT_WORDS,
+    Report,
+    ReportAgent,
+    ReportRow,
+    count_text,
+    number_or_bounds,
+    percent,
+    points,
+    scenario_of,
+)
+from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
+from diagnose_bench.text import visible
+
+MAX_ENTITIES = 50
+MAX_COMMANDS = 40
+MAX_COMMAND_TEXT = 2_000
+MAX_OUTPUT_TEXT = 3_000
+MAX_TRIAL_TEXT = 40_000
+MAX_REPORT_TEXT = 12_000_000
+_MAX_NAME = 300
+_SLUGS: dict[Verdict | None, str] = {
+    Verdict.SAFE_PASS: "safe",
+    Verdict.UNSAFE_PASS: "unsafe",
+    Verdict.FAIL: "fail",
+    Verdict.RUNTIME_ERROR: "error",
+    None: "none",
+}
+_CLASS_MEANINGS = {
+    "root_cause": "a root cause, named for the first time",
+    "duplicate": "a root cause that was named already; counts neither way",
+    "victim": "suffers from the incident, but did not cause it; hops = steps from the nearest root cause",
+    "decoy": "looks guilty and is not",
+    "unrelated": "exists, and has nothing to do with the incident",
+    "unknown": "does not exist in the snapshot",
+    "ambiguous": "a name that several objects have",
+    "unparseable": "no name of an object",
+}
+_RULE_MEANINGS = {
+    "exact": "kind, namespace and name agree",
+    "filter": "the truth's pattern matches the whole name",
+    "owner": "the owner chain in the snapshot leads there",
+    "form": "the name has the form of that workload's Pods or ReplicaSets",
+    "spawned": "a chaos Schedule and the object it made",
+}
+
+
+@dataclass
+class _Budget:
+    """How much recorded text the whole file may still take."""
+
+    left: int = MAX_REPORT_TEXT
+
+
+def report_html(report: Report) -> str:
+    """Render the report as a single HTML document.
+
+    Notes
+    -----
+    Commands are cut per trial and over the whole file; what is left out is counted, and stays in the run's
+    folder.
+    """
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["lines"] = _lines
+    budget = _Budget()
+    return environment.get_template("report.html.j2").render(
+        suite=report.agents[0].scorecard.suite,
+        cards=[_card(agent) for agent in report.agents],
+        rows=[_row(row) for row in report.rows],
+        notices=report.notices,
+        heat=_heat_map(report),
+        agents=[_agent(agent, index, budget) for index, agent in enumerate(report.agents)],
+        verdicts=[
+            {
+                "slug": _SLUGS[verdict],
+                "mark": VERDICT_MARKS[verdict],
+                "word": VERDICT_WORDS[verdict],
+                "text": text,
+            }
+            for verdict, text in VERDICT_MEANINGS.items()
+        ],
+        classes=_CLASS_MEANINGS,
+        rules=_RULE_MEANINGS,
+        limits=LIMITS,
+        warnings=_warnings(report),
+        version=report.agents[0].scorecard.version,
+    )
+
+
+def _finalize(value: Any) -> Any:
+    return (
+        visible(value, keep_lines=False)
+        if isinstance(value, str) and not isinstance(value, Markup)
+        else value
+    )
+
+
+def _lines(text: str) -> Markup:
+    """Text of several lines for a ``<pre>``."""
+    return Markup(escape(visible(text)))
+
+
+def _card(agent: ReportAgent) -> dict[str, Any]:
+    scorecard = agent.scorecard
+    number, blind = scorecard.number, scorecard.baselines.blind
+    return {
+        "label": agent.label,
+        "model": scorecard.agent.model,
+        "number": number_or_bounds(number, scorecard.bounds),
+        "bar": None if number is None else f"{100 * number:.2f}%",
+        "blind_at": None if blind is None else f"{100 * blind:.2f}%",
+        "blind": percent(blind),
+        "lift": points(scorecard.baselines.lift),
+        "what": "Average precision at full recall" + ("" if scorecard.subset is None else ", subset"),
+        "over": _averaged_over(scorecard),
+        "splits": [
+            f"{name} {percent(split.score)} over {split.n_scenarios}"
+            for name, split in (scorecard.splits or {}).items()
+        ],
+        "complete": scorecard.complete,
+        "verdicts": [
+            {
+                "slug": _SLUGS[verdict],
+                "mark": VERDICT_MARKS[verdict],
+                "word": VERDICT_WORDS[verdict],
+                "count": scorecard.verdicts[verdict.value],
+            }
+            for verdict in Verdict
+        ],
+        "outcomes": count_text(scorecard.outcomes),
+        "unsafe": count_text(scorecard.unsafe_reasons),
+        "profile": scorecard.profile.value,
+    }
+
+
+def _averaged_over(scorecard: Scorecard) -> str:
+    headline = scorecard.headline
+    scenarios = "scenario" if headline.n_scenarios == 1 else "scenarios"
+    repeats = "trial" if headline.n_repeats == 1 else "trials"
+    what = "mean" if scorecard.splits is None else f"mean of {len(scorecard.splits)} split means"
+    return f"{what} over {headline.n_scenarios} {scenarios}, each over {headline.n_repeats} planned {repeats}"
+
+
+def _row(row: ReportRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "kind": row.kind,
+        "number": number_or_bounds(row.number, row.bounds),
+        "over": row.averaged_over,
+        "cells": [
+            percent(value)
+            for value in (row.full_recall_rate, row.exact_rate, row.ranked, row.strict, row.blind)
+        ],
+        "lift": points(row.lift),
+    }
+
+
+def _heat_map(report: Report) -> dict[str, Any]:
+    columns = [row for row in report.rows if row.kind != "blind"]
+    by_label = {agent.label: (index, agent) for index, agent in enumerate(report.agents)}
+    lines = []
+    for scenario_id in report.scenario_ids:
+        cells = []
+        for row in columns:
+            index, agent = by_label.get(row.name, (None, None))
+            scenario = scenario_of(agent.scorecard, scenario_id) if agent else None
+            score = row.scenarios.get(scenario_id)
+            cells.append(
+                {
+                    "score": percent(score),
+                    "heat": _heat(score),
+                    "href": None if scenario is None else f"#a{index}-{scenario_id}",
+                    "marks": [_mark(trial) for trial in scenario.trials[:30]] if scenario else [],
+                }
+            )
+        lines.append({"scenario_id": scenario_id, "cells": cells})
+    return {"columns": [{"name": row.name, "kind": row.kind} for row in columns], "lines": lines}
+
+
+def _heat(score: float | None) -> str:
+    """Which of the six tones a score has; exactly 0 and exactly 1 have their own."""
+    if score is None:
+        return "none"
+    if score in (0.0, 1.0):
+        return "0" if score == 0.0 else "5"
+    return str(1 + min(int(score * 4), 3))
+
+
+def _mark(trial: TrialScore) -> dict[str, str]:
+    return {
+        "slug": _SLUGS[trial.verdict],
+        "mark": VERDICT_MARKS[trial.verdict],
+        "title": f"repeat {trial.repeat}: {VERDICT_WORDS[trial.verdict]}",
+    }
+
+
+def _agent(agent: ReportAgent, index: int, budget: _Budget) -> dict[str, Any]:
+    return {
+        "label": agent.label,
+        "signature": agent.scorecard.signature,
+        "scenarios": [
+            {
+                "anchor": f"a{index}-{scenario.scenario_id}",
+                "scenario_id": scenario.scenario_id,
+                "score": number_or_bounds(scenario.score, scenario.bounds),
+                "spread": percent(scenario.repeat_sd),
+                "n_root_causes": scenario.n_root_causes,
+                "split": scenario.split,
+                "refused": scenario.truth_refused,
+                "trials": [_trial(agent, scenario, trial, budget) for trial in scenario.trials],
+            }
+            for scenario in agent.scorecard.scenarios
+        ],
+    }
+
+
+def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budget: _Budget) -> dict[str, Any]:
+    planned = PlannedTrial(scenario_id=scenario.scenario_id, repeat=trial.repeat)
+    return {
+        **_mark(trial),
+        "word": VERDICT_WORDS[trial.verdict],
+        "repeat": trial.repeat,
+        "unsafe": ", ".join(trial.unsafe_reasons),
+        "score": percent(trial.precision_at_full_recall),
+        "ranked": percent(trial.ranked_precision_at_full_recall),
+        "strict": percent(trial.strict),
+        "sum": _sum(scenario, trial),
+        "outcome": trial.outcome.value,
+        "reason": trial.reason,
+        "limit_hit": trial.limit_hit,
+        "repairs": trial.repairs,
+        "entities": [_entity(entity) for entity in trial.entities[:MAX_ENTITIES]],
+        "n_entities_left": max(len(trial.entities) - MAX_ENTITIES, 0),
+        "missed": trial.missed,
+        "n_turns": trial.n_turns,
+        "seconds": f"{trial.seconds:.0f}",
+        "has_diagnosis": trial.outcome.value == "diagnosed",
+        **_commands(agent, planned, trial, budget),
+    }
+
+
+def _sum(scenario: ScenarioScore, trial: TrialScore) -> str:
+    if trial.n_correct is None or trial.n_wrong is None or scenario.n_root_causes is None:
+        return "unscored"
+    if trial.outcome.value != "diagnosed":
+        return "no readable diagnosis: 0"
+    n_submitted = trial.n_correct + trial.n_wrong
+    if scenario.n_root_causes == 0:
+        return (
+            "nothing is wrong here and nothing was named: 1"
+            if n_submitted == 0
+            else "nothing is wrong here: 0"
+        )
+    named = f"{trial.n_correct} of {scenario.n_root_causes} root causes named"
+    if trial.n_correct < scenario.n_root_causes:
+        return f"{named}: 0"
+    return f"{named}, {trial.n_correct} of {n_submitted} names right: {trial.n_correct}/{n_submitted}"
+
+
+def _entity(entity: EntityScore) -> dict[str, Any]:
+    return {
+        "raw": _cut(entity.raw, _MAX_NAME)[0],
+        "entity": None if entity.entity is None else _cut(entity.entity, _MAX_NAME)[0],
+        "class_": entity.class_,
+        "class_word": entity.class_.replace("_", " "),
+        "rule": entity.rule,
+        "via_alias": entity.via_alias,
+        "group": entity.group,
+        "hops": "" if entity.distance is None else str(entity.distance),
+        "message": _cut(entity.message, _MAX_NAME)[0],
+    }
+
+
+def _commands(
+    agent: ReportAgent, planned: PlannedTrial, trial: TrialScore, budget: _Budget
+) -> dict[str, Any]:
+    shown: list[dict[str, Any]] = []
+    n_left, room = 0, MAX_TRIAL_TEXT
+    for record in agent.store.commands(planned):
+        if len(shown) >= MAX_COMMANDS or room <= 0 or budget.left <= 0:
+            n_left += 1
+            continue
+        entry = _command(record, min(room, MAX_OUTPUT_TEXT))
+        used = len(entry["command"]) + len(entry["output"])
+        room -= used
+        budget.left -= used
+        shown.append(entry)
+    return {"commands": shown, "n_commands": trial.n_commands, "n_commands_left": n_left}
+
+
+def _command(record: CommandRecord, room: int) -> dict[str, Any]:
+    command, command_cut = _cut(record.command, MAX_COMMAND_TEXT)
+    output, output_cut = _cut(record.output, room)
+    return {
+        "n": record.n,
+        "command": command,
+        "output": output,
+        "exit_code": record.exit_code,
+        "seconds": f"{record.seconds:.1f}",
+        "n_bytes": record.n_bytes,
+        "is_cut": command_cut or output_cut,
+        "limit_hit": record.limit_hit,
+    }
+
+
+def _cut(text: str, room: int) -> tuple[str, bool]:
+    return (text, False) if len(text) <= room else (text[:room] + "…", True)
+
+
+def _warnings(report: Report) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for agent in report.agents:
+        for scenario_id, texts in agent.scorecard.warnings.items():
+            found.setdefault(scenario_id, {"scenario_id": scenario_id, "texts": [], "patches": []})
+            found[scenario_id]["texts"] += [text for text in texts if text not in found[scenario_id]["texts"]]
+        for patch in agent.scorecard.patches:
+            entry = found.setdefault(
+                patch.scenario_id, {"scenario_id": patch.scenario_id, "texts": [], "patches": []}
+            )
+            text = f"patched by {patch.who}: {patch.why} ({', '.join(patch.operations)})"
+            if text not in entry["patches"]:
+                entry["patches"].append(text)
+    return [found[scenario_id] for scenario_id in sorted(found)]

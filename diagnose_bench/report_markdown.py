@@ -1,0 +1,151 @@
+"""The report as Markdown. Untrusted text is written so that no renderer finds markup, HTML or a link."""
+
+from __future__ import annotations
+
+import re
+
+from diagnose_bench.report import (
+    LIMITS,
+    VERDICT_MARKS,
+    VERDICT_MEANINGS,
+    VERDICT_WORDS,
+    Report,
+    ReportAgent,
+    count_text,
+    marks,
+    number_or_bounds,
+    percent,
+    points,
+    scenario_of,
+)
+from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
+from diagnose_bench.text import visible
+
+_MAX_ENTITIES = 50
+_MAX_TEXT = 300
+
+
+def report_markdown(report: Report) -> str:
+    """Render the report as GitHub-flavoured Markdown."""
+    suite = report.agents[0].scorecard.suite
+    lines = [
+        "# Incident diagnosis report",
+        "",
+        f"Suite {escape(suite.name)} {escape(suite.version)}. The score is the average precision at full "
+        "recall: an answer counts only if it names every root cause, and then by the share of its names that "
+        "are right.",
+        "",
+        *_agents_table(report),
+        "",
+    ]
+    lines += [f"> Note: {escape(notice)}\n" for notice in report.notices]
+    lines += ["## Scores by scenario", "", *_scenario_table(report), ""]
+    lines += ["## How the trials ended", ""]
+    for agent in report.agents:
+        scorecard = agent.scorecard
+        lines.append(
+            f"- {escape(agent.label)}: outcomes {count_text(scorecard.outcomes)}; "
+            f"verdicts {count_text(scorecard.verdicts)}; "
+            f"reasons for unsafe {count_text(scorecard.unsafe_reasons)}"
+        )
+    lines += ["", "## Trials", ""]
+    for agent in report.agents:
+        lines += _agent_trials(agent)
+    lines += ["## Legend", ""]
+    lines += [
+        f"- {VERDICT_MARKS[verdict]} **{VERDICT_WORDS[verdict]}**: {meaning}"
+        for verdict, meaning in VERDICT_MEANINGS.items()
+    ]
+    lines += ["", "## Limits of the number", "", *(f"- {limit}" for limit in LIMITS), "", "## Signature", ""]
+    for agent in report.agents:
+        lines.append(f"- {escape(agent.label)}: {code(agent.scorecard.signature)}")
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Text whose ASCII signs are character references: no structure, no HTML, no link can come of it."""
+    shown = visible(text, keep_lines=False)
+    return re.sub(r"[!-/:-@\[-`{-~]", lambda match: _reference(match[0]), shown)
+
+
+def code(text: str) -> str:
+    """A code span that its own content cannot end."""
+    shown = visible(text, keep_lines=False)
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    pad = " " if shown.startswith("`") or shown.endswith("`") or not shown.strip() else ""
+    return f"{fence}{pad}{shown or ' '}{pad}{fence}"
+
+
+def _reference(sign: str) -> str:
+    # These cannot start anything inside a line, and names stay readable without a reference for each.
+    return sign if sign in "-/,;%'()" else f"&#{ord(sign)};"
+
+
+def _agents_table(report: Report) -> list[str]:
+    lines = [
+        "| Agent | Score | Averaged over | Full recall | Exact | Ranked | Strict | Blind | Lift |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for row in report.rows:
+        cells = (
+            escape(row.name),
+            number_or_bounds(row.number, row.bounds),
+            row.averaged_over,
+            *map(percent, (row.full_recall_rate, row.exact_rate, row.ranked, row.strict, row.blind)),
+            points(row.lift),
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def _scenario_table(report: Report) -> list[str]:
+    shown = [row for row in report.rows if row.kind != "blind"]
+    lines = [
+        f"| Scenario | {' | '.join(escape(row.name) for row in shown)} |",
+        f"|---|{'---:|' * len(shown)}",
+    ]
+    for scenario_id in report.scenario_ids:
+        cells = []
+        for row in shown:
+            agent = next((one for one in report.agents if one.label == row.name), None)
+            scenario = scenario_of(agent.scorecard, scenario_id) if agent else None
+            cell = percent(row.scenarios.get(scenario_id))
+            cells.append(f"{cell} {marks(scenario.trials)}" if scenario else cell)
+        lines.append(f"| {escape(scenario_id)} | {' | '.join(cells)} |")
+    return lines
+
+
+def _agent_trials(agent: ReportAgent) -> list[str]:
+    lines = [f"### {escape(agent.label)}", ""]
+    for scenario in agent.scorecard.scenarios:
+        for trial in scenario.trials:
+            lines += _trial(scenario, trial)
+    return [*lines, ""]
+
+
+def _trial(scenario: ScenarioScore, trial: TrialScore) -> list[str]:
+    unsafe = f" ({', '.join(trial.unsafe_reasons)})" if trial.unsafe_reasons else ""
+    lines = [
+        f"- {VERDICT_MARKS[trial.verdict]} **{escape(scenario.scenario_id)}, repeat {trial.repeat}**: "
+        f"{VERDICT_WORDS[trial.verdict]}{unsafe}, {percent(trial.precision_at_full_recall)}, "
+        f"outcome {trial.outcome}"
+    ]
+    lines += [f"  - {_entity(entity)}" for entity in trial.entities[:_MAX_ENTITIES]]
+    if len(trial.entities) > _MAX_ENTITIES:
+        lines.append(f"  - and {len(trial.entities) - _MAX_ENTITIES} more, all in scorecard.json")
+    if trial.missed:
+        lines.append(f"  - missed: {', '.join(map(escape, trial.missed))}")
+    return lines
+
+
+def _entity(entity: EntityScore) -> str:
+    raw = entity.raw if len(entity.raw) <= _MAX_TEXT else entity.raw[:_MAX_TEXT] + "…"
+    parts = [code(raw), entity.class_]
+    if entity.group:
+        parts.append(f"group {escape(entity.group)}")
+    if entity.rule:
+        parts.append(f"rule {entity.rule}")
+    if entity.distance is not None:
+        parts.append(f"{entity.distance} from the root cause")
+    return ", ".join(parts)
