@@ -45,6 +45,9 @@ _PROC_FILES = (
     "zoneinfo",
 )  # fmt: skip
 
+_INIT_MEMORY = ("1/mem", "1/task/1/mem")
+"""Process 1 is bubblewrap itself and has no resource limits: a command must not write code into it."""
+
 
 def bubblewrap_arguments(
     *,
@@ -101,7 +104,7 @@ def bubblewrap_arguments(
         arguments += ["--perms", "0444", "--ro-bind-data", str(descriptor), path]
     # Even with another user id, /proc/sys must not be writable: a core pattern runs a program on the host.
     arguments += ["--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]
-    for name in _present_proc_files():
+    for name in (*_present_proc_files(), *_INIT_MEMORY):
         arguments += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     return [
         *arguments,

@@ -18,6 +18,8 @@ class Mount:
     """The folder of the file system that is mounted."""
     point: Path
     """Where it is mounted."""
+    kind: str
+    """The type of the file system."""
 
 
 class MountTable:
@@ -40,8 +42,10 @@ class MountTable:
         found = []
         for line in self._text.splitlines():
             fields = line.split(" ")
-            if len(fields) > 4:
-                found.append(Mount(fields[2], Path(_unescaped(fields[3])), Path(_unescaped(fields[4]))))
+            if "-" in fields[6:-1]:
+                kind = fields[fields.index("-", 6) + 1]
+                root, point = (Path(_unescaped(field)) for field in fields[3:5])
+                found.append(Mount(fields[2], root, point, kind))
         return tuple(found)
 
     def places(self, path: Path) -> list[Path]:

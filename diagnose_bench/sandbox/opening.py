@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from diagnose_bench.errors import UsageError
+from diagnose_bench.sandbox import policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.none import UnsandboxedShell
 from diagnose_bench.sandbox.scratch import remove_tree
-from diagnose_bench.sandbox.store import private_folder
+from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 
 BACKENDS = ("auto", "bwrap", "none")
 
@@ -48,7 +50,9 @@ def open_sandbox(
     """
     if backend not in BACKENDS:
         raise UsageError(f"--sandbox {backend}: unknown. Known are {', '.join(BACKENDS)}.")
-    kind = UnsandboxedShell if backend == "none" else BubblewrapSandbox
+    kind: type[UnsandboxedShell | BubblewrapSandbox] = (
+        UnsandboxedShell if backend == "none" else BubblewrapSandbox
+    )
     uid = None
     if backend != "none":
         find_bubblewrap()
@@ -61,3 +65,50 @@ def open_sandbox(
         if own:
             remove_tree(home)
         raise
+
+
+@contextmanager
+def open_shell(
+    snapshot: Path,
+    *,
+    backend: str = "auto",
+    scratch: Path | None = None,
+    limits: Limits | None = None,
+    unchecked: bool = False,
+    digest: str | None = None,
+    forbidden: Sequence[Path] = (),
+) -> Iterator[Sandbox]:
+    """The sandbox that an agent gets, over a copy of one snapshot, for a person.
+
+    Parameters
+    ----------
+    snapshot : Path
+        Any folder.
+    unchecked : bool
+        Take a folder that no snapshot could be: devices, pipes and sockets in it are left out.
+    digest : str or None
+        Digest of the snapshot's manifest, to hold the copy against.
+
+    Notes
+    -----
+    The other parameters are those of ``open_sandbox``. A scratch folder that does not exist is made, and
+    one that is given stays. Everything else is gone afterwards.
+    """
+    source = policy.check_source(snapshot, forbidden)
+    if scratch is not None:
+        scratch.mkdir(parents=True, exist_ok=True)
+    uid = None
+    if backend != "none":
+        find_bubblewrap()
+        uid = dropped_id()
+    with (
+        SnapshotStore(uid=uid) as store,
+        open_sandbox(
+            backend,
+            store.stage(source, digest, unchecked=unchecked),
+            scratch=scratch,
+            limits=limits,
+            forbidden=forbidden,
+        ) as sandbox,
+    ):
+        yield sandbox

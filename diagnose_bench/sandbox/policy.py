@@ -30,6 +30,15 @@ def project_paths() -> list[Path]:
     return paths
 
 
+def home_folders() -> list[Path]:
+    """The caller's home, if there is one."""
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return []
+    return [home] if home != Path("/") else []
+
+
 def masks(forbidden: Iterable[Path]) -> list[Path]:
     """The places inside the system folders that must be covered so that nothing forbidden is seen.
 
@@ -99,7 +108,7 @@ def check_scratch(scratch: Path, snapshot: Path, forbidden: Sequence[Path]) -> P
         raise SandboxPolicyError(f"{scratch}: cannot be the scratch folder: it {state}.")
     truths = layout.data_root() / "ground_truth"
     never_in = (snapshot, layout.package_folder(), layout.snapshots_root(), truths, *forbidden)
-    never_around = (*never_in, *project_paths(), Path.home())
+    never_around = (*never_in, *project_paths(), *home_folders())
     system = tuple(map(Path, SYSTEM_FOLDERS))
     for path in (*never_in, *system):
         if real.is_relative_to(path.resolve()):

@@ -1,0 +1,226 @@
+"""Nine questions to a real sandbox with the real arguments. Any wrong answer refuses.
+
+It trusts what its own script prints, so it has to run before an agent has touched anything.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
+from diagnose_bench.sandbox import messages, policy
+from diagnose_bench.sandbox.base import Sandbox
+from diagnose_bench.sandbox.bubblewrap import dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.limits import MIB, Limits
+from diagnose_bench.sandbox.opening import open_sandbox
+from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.store import private_folder
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One question: what has to hold, whether it does, and what was found."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+# Runs inside. Prints what it finds and judges nothing.
+_PROBE = r"""
+import ctypes, json, os, socket, sys
+question = json.loads(sys.argv[1])
+found = {}
+def is_covered(path):
+    if os.path.isdir(path):
+        return not os.listdir(path)
+    if os.path.realpath(path) != path:
+        return not os.path.exists(path)
+    return os.stat(path).st_rdev == os.stat("/dev/null").st_rdev
+
+found["visible"] = [path for path in question["hidden"] if os.path.lexists(path) and not is_covered(path)]
+found["pid_namespace"] = os.readlink("/proc/self/ns/pid")
+found["n_processes"] = sum(name.isdigit() for name in os.listdir("/proc"))
+
+def can_write(path):
+    try:
+        with open(path, "w") as file:
+            file.write("x")
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
+
+found["writable"] = [folder for folder in ("/", "/snapshot", "/usr", "/etc", "/dev", "/proc/sys/kernel")
+                     if can_write(os.path.join(folder, "probe-of-the-self-check"))]
+found["scratch_is_writable"] = can_write("/scratch/probe-of-the-self-check")
+
+def can_open(family):
+    try:
+        socket.socket(family, socket.SOCK_RAW if family == 16 else socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
+
+families = {"AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "AF_VSOCK": 40}
+found["sockets"] = [name for name, family in families.items() if can_open(family)]
+with open("/proc/self/status") as file:
+    found["status"] = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+# Another thread group member would make unshare fail for another reason: ask before any thread exists.
+child = os.fork()
+if child == 0:
+    os._exit(0 if ctypes.CDLL(None, use_errno=True).unshare(0x10000000) == 0 else 1)
+found["new_user_namespace"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+with open("/proc/1/environ", "rb") as file:
+    parts = file.read().decode("utf-8", "replace").split("\0")
+found["init_environment"] = [part.split("=")[0] for part in parts if part]
+written = 0
+try:
+    with open("/scratch/big-file-of-the-self-check", "wb", 0) as file:
+        block = bytes(1 << 20)
+        while written < question["file_bytes"]:
+            written += file.write(block)
+except OSError:
+    pass
+os.unlink("/scratch/big-file-of-the-self-check")
+found["file_bytes"] = written
+children = []
+try:
+    for _ in range(question["n_children"]):
+        child = os.fork()
+        if child == 0:
+            import time
+            time.sleep(60)
+            os._exit(0)
+        children.append(child)
+except OSError:
+    pass
+found["n_children"] = len(children)
+for child in children:
+    os.kill(child, 9)
+print(json.dumps(found))
+"""
+
+
+def check_sandbox(sandbox: Sandbox, hidden: Sequence[Path] = ()) -> list[CheckResult]:
+    """Ask an open sandbox the nine questions.
+
+    Parameters
+    ----------
+    sandbox : Sandbox
+        Its scratch folder is used and left as it was.
+    hidden : sequence of Path
+        What must not exist inside, beside the project's own folders and the home.
+
+    Raises
+    ------
+    SandboxError
+        It could not even be set up.
+    """
+    first = sandbox.run("true")
+    checks = [CheckResult("a command runs", first.exit_code == 0, f"exit code {first.exit_code}")]
+    if first.exit_code != 0:
+        return checks
+    limits = sandbox.limits
+    paths = [*policy.project_paths(), *policy.home_folders(), *hidden]
+    question = {
+        "hidden": sorted({str(place) for path in paths for place in (path, path.resolve())} - {"/"}),
+        "n_children": limits.processes + 72,
+        "file_bytes": (limits.file_mb + 36) * MIB,
+    }
+    answer = sandbox.run(f"exec python3 -I - {_quoted(json.dumps(question))} <<'PROBE'\n{_PROBE}\nPROBE")
+    try:
+        found = json.loads(answer.shown)
+    except ValueError:
+        if "python3: " in answer.text and "not found" in answer.text:
+            raise SandboxUnavailableError(messages.NO_PYTHON) from None
+        detail = f"exit code {answer.exit_code}: {answer.text[-500:].strip()}"
+        return [*checks, CheckResult("the self-check's script runs", False, detail)]
+    return [*checks, *_judge(found, limits, question)]
+
+
+def _judge(found: dict[str, Any], limits: Limits, question: dict[str, Any]) -> list[CheckResult]:
+    status = found["status"]
+    capabilities = {name: int(status.get(name, "1"), 16) for name in ("CapEff", "CapPrm", "CapBnd")}
+    locks = {name: status.get(name, "?") for name in ("NoNewPrivs", "Seccomp")}
+    other_processes = found["pid_namespace"] != os.readlink("/proc/self/ns/pid") and found["n_processes"] < 10
+    return [
+        CheckResult(
+            "the project, the home and the harness are not visible",
+            not found["visible"] and other_processes,
+            ", ".join(found["visible"]) or f"{found['n_processes']} processes",
+        ),
+        CheckResult(
+            "/snapshot and / refuse a write and /scratch takes one",
+            not found["writable"] and found["scratch_is_writable"],
+            ", ".join(found["writable"]) or f"/scratch: {found['scratch_is_writable']}",
+        ),
+        CheckResult("no network socket opens", not found["sockets"], ", ".join(found["sockets"]) or "none"),
+        CheckResult(
+            "no capability is left and the filter is on",
+            not any(capabilities.values()) and locks == {"NoNewPrivs": "1", "Seccomp": "2"},
+            f"{capabilities} {locks}",
+        ),
+        CheckResult(
+            "no new user namespace can be made",
+            not found["new_user_namespace"],
+            f"made: {found['new_user_namespace']}",
+        ),
+        CheckResult(
+            "the harness's environment is not visible",
+            found["init_environment"] == ["PATH"],
+            ", ".join(found["init_environment"]),
+        ),
+        CheckResult(
+            f"no more than {limits.processes} processes start",
+            found["n_children"] < limits.processes,
+            f"{found['n_children']} of {question['n_children']} started",
+        ),
+        CheckResult(
+            f"no file grows beyond {limits.file_mb} MiB",
+            found["file_bytes"] <= limits.file_mb * MIB,
+            f"{found['file_bytes'] / MIB:g} MiB written",
+        ),
+    ]
+
+
+def self_check(
+    backend: str = "auto", *, limits: Limits | None = None, forbidden: Sequence[Path] = ()
+) -> list[CheckResult]:
+    """Open a sandbox over an empty snapshot, ask it the nine questions, and refuse at a wrong answer.
+
+    Raises
+    ------
+    SandboxUnavailableError
+        The sandbox does not work here, or a check failed; the message names it.
+    """
+    if backend == "none":
+        return []
+    find_bubblewrap()
+    snapshot = private_folder(uid=dropped_id())
+    try:
+        snapshot.chmod(0o755)
+        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden) as sandbox:
+            results = check_sandbox(sandbox, forbidden)
+    except SandboxUnavailableError:
+        raise
+    except SandboxError as error:
+        raise SandboxUnavailableError(str(error)) from error
+    finally:
+        remove_tree(snapshot)
+    for result in results:
+        if not result.passed:
+            raise SandboxUnavailableError(
+                f'No sandbox: bwrap runs, but its self-check failed: "{result.name}" does not hold '
+                f"({result.detail}). Nothing is run in a sandbox that leaks."
+            )
+    return results
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
