@@ -10,8 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from diagnose_bench.text import visible
+
 JsonPath = tuple[str | int, ...]
 
+_MAX_LISTED = 20
+_MAX_CHARACTERS = 500
 _MAX_CANDIDATES = 200  # a suggestion is a courtesy and must not cost a quadratic search
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
@@ -58,13 +62,24 @@ def json_path(path: JsonPath) -> str:
 
 
 def message_of(file: object, problems: Iterable[Problem], document: HasLines | None = None) -> str:
-    """One line for each problem: ``<file>: <json path>: <reason>``, with the line where it is known."""
+    """One line for each problem: ``<file>: <json path>: <reason>``, with the line where it is known.
+
+    Long words of a file are cut, control characters are escaped, and of many problems the first are listed.
+    """
     lines = []
-    for problem in problems:
+    listed = list(problems)
+    for problem in listed[:_MAX_LISTED]:
         line = problem.line or (document.line(problem.path) if document is not None else None)
         suffix = f" (line {line})" if line else ""
-        lines.append(f"{file}: {json_path(problem.path)}: {problem.reason}{suffix}")
+        lines.append(f"{file}: {_bounded(json_path(problem.path))}: {_bounded(problem.reason)}{suffix}")
+    if len(listed) > _MAX_LISTED:
+        lines.append(f"{file}: $: and {len(listed) - _MAX_LISTED} more problems")
     return "\n".join(lines)
+
+
+def _bounded(text: str) -> str:
+    shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"
+    return visible(shown, keep_lines=False)
 
 
 def quoted(text: str) -> str:

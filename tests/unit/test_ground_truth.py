@@ -299,6 +299,18 @@ def test_json_and_yaml_of_one_truth_are_the_same_truth(tmp_path: Path) -> None:
     assert first == second
 
 
+def test_messages_are_bounded_and_show_control_characters(tmp_path: Path) -> None:
+    many = native(aliases=[[f"x{n}"] for n in range(100)], alias_reasons=[])
+    lines = refusal(tmp_path, many).splitlines()
+    # 20 of the 100 are listed, and one line counts the other 80.
+    assert len(lines) == 21
+    assert lines[-1] == "$: and 80 more problems"
+    assert len(refusal(tmp_path, native(aliases=[["x" * 100_000]]))) < 1000
+    assert len(refusal(tmp_path, native(**{"x" * 100_000: 1}))) < 2500
+    assert refusal(tmp_path, native(aliases=[["\u202e\x1b[31m"]])).isascii()
+    assert refusal(tmp_path, "a: !\u202e x\n").isascii()
+
+
 def test_schema_is_valid_and_accepts_the_example() -> None:
     schema = ground_truth_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
