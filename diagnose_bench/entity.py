@@ -140,7 +140,7 @@ def drop_namespace(
     kind: str, group: str | None, namespace: str, name: str, kinds: KindTable = BUILTIN_KINDS
 ) -> str:
     """The namespace as it counts: '' for the ways to say "none" of a cluster-scoped kind, else unchanged."""
-    if not kinds.is_cluster_scoped(kind, kinds.default_group(kind) if group is None else group):
+    if not kinds.is_cluster_scoped(kind, group):
         return namespace
     own_name = kind == "Namespace" and namespace == name
     return "" if namespace in _NO_NAMESPACE or own_name else namespace

@@ -45,6 +45,7 @@ class Collected:
         self.kinds: set[CustomKind] = set()
 
     def add_manifest(self, manifest: Any, where: str) -> None:
+        """Take one line of objects.jsonl: an object, or a list of them."""
         if not isinstance(manifest, dict):
             raise SuiteError(f"{where}: not a Kubernetes object.")
         items = manifest.get("items")
@@ -63,9 +64,11 @@ class Collected:
             self.kinds.update(_defined_kind(manifest.get("spec")))
 
     def add_change(self, change: Any, where: str) -> None:
+        """Take one line of changes.jsonl."""
         self.entities.add(_canonical(change.get("entity") if isinstance(change, dict) else None, where))
 
     def add_topology(self, path: Path) -> None:
+        """Take the nodes of topology.json, and the edges that say who owns whom."""
         topology = _topology(path)
         for index, node in enumerate(topology.get("nodes") or ()):
             where = f"{path}: $.nodes[{index}].id"

@@ -174,9 +174,11 @@ class KindTable:
             return ""
         return groups[0] if group in groups or (groups and not group) else group
 
-    def is_cluster_scoped(self, kind: str, group: str) -> bool:
-        """Whether objects of the kind have no namespace."""
-        return (kind, group) in self._cluster_scoped
+    def is_cluster_scoped(self, kind: str, group: str | None) -> bool:
+        """Whether objects of the kind have no namespace; without a group, those of the kind's own group."""
+        if group is None and not self.is_builtin(kind):
+            return any(kind == name for name, _ in self._cluster_scoped)
+        return (kind, self.default_group(kind) if group is None else group) in self._cluster_scoped
 
     def extended(self, customs: Iterable[CustomKind]) -> KindTable:
         """A table that knows these kinds too; a built-in name keeps its meaning."""
