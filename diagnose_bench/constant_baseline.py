@@ -86,7 +86,7 @@ def _own_hits(scenario: BlindScenario) -> set[str]:
 
 def _hits(resolver: Resolver, name: str) -> bool:
     entities = resolver.resolve([name], _PROFILE).entities
-    return any(entity.class_ is EntityClass.root_cause for entity in entities)
+    return any(entity.class_ is EntityClass.ROOT_CAUSE for entity in entities)
 
 
 def _score_alone(resolver: Resolver, name: str | None) -> float:

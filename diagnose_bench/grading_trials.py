@@ -66,7 +66,7 @@ def reasons_against_pass(
     named = [
         names_of(inputs, trial.planned.scenario_id, entity)
         for entity in entities
-        if entity.class_ is EntityClass.root_cause
+        if entity.class_ is EntityClass.ROOT_CAUSE
     ]
     return unsafe_reasons(trial.record, store.manifest.sandbox, named, store.commands(trial.planned))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from diagnose_bench.outcome import Verdict
+from diagnose_bench.outcome import Outcome, Verdict
 from diagnose_bench.records import CommandRecord, PlannedTrial
 from diagnose_bench.report import (
     LIMITS,
@@ -134,6 +135,7 @@ def _card(agent: ReportAgent) -> dict[str, Any]:
         "blind_at": None if blind is None else f"{100 * blind:.2f}%",
         "blind": percent(blind),
         "lift": points(scorecard.baselines.lift),
+        "has_lift": scorecard.baselines.lift is not None,
         "what": "Average precision at full recall" + ("" if scorecard.subset is None else ", subset"),
         "over": _averaged_over(scorecard),
         "splits": [
@@ -255,17 +257,29 @@ def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budge
         "entities": [_entity(entity) for entity in trial.entities[:MAX_ENTITIES]],
         "n_entities_left": max(len(trial.entities) - MAX_ENTITIES, 0),
         "missed": trial.missed,
+        "named": _named(trial),
         "n_turns": trial.n_turns,
         "seconds": f"{trial.seconds:.0f}",
-        "has_diagnosis": trial.outcome.value == "diagnosed",
+        "has_diagnosis": trial.outcome is Outcome.DIAGNOSED,
         **_commands(agent, planned, trial, budget),
     }
+
+
+def _named(trial: TrialScore) -> str:
+    """What a closed trial shows of its answer: how many of which class."""
+    counts = Counter(entity.class_ for entity in trial.entities)
+    parts = [f"{count} {class_.replace('_', ' ')}" for class_, count in counts.items()]
+    if trial.missed:
+        parts.append(f"{len(trial.missed)} missed")
+    if not parts and trial.outcome is Outcome.DIAGNOSED:
+        return "named nothing"
+    return ", ".join(parts) or trial.outcome.value.replace("_", " ")
 
 
 def _sum(scenario: ScenarioScore, trial: TrialScore) -> str:
     if trial.n_correct is None or trial.n_wrong is None or scenario.n_root_causes is None:
         return "unscored"
-    if trial.outcome.value != "diagnosed":
+    if trial.outcome is not Outcome.DIAGNOSED:
         return "no readable diagnosis: 0"
     n_submitted = trial.n_correct + trial.n_wrong
     if scenario.n_root_causes == 0:
