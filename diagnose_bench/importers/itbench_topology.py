@@ -1,4 +1,4 @@
-"""Objects and spans -> ``topology.json``: who owns, uses, selects and calls whom. Nodes are observed objects."""
+"""Objects and spans -> ``topology.json``: who owns, uses, selects, calls whom. Nodes are observed objects."""
 
 from __future__ import annotations
 
@@ -168,7 +168,8 @@ def _used_by(entity: Entity, spec: Any) -> Iterable[Entity]:
     """Yield the ConfigMaps, Secrets and claims that a Pod or the template of a workload names."""
     if entity.kind not in WORKLOAD_KINDS:
         return
-    pod = spec if entity.kind == "Pod" else _at(spec, "template", "spec")
+    job = _at(spec, "jobTemplate", "spec") if entity.kind == "CronJob" else spec
+    pod = spec if entity.kind == "Pod" else _at(job, "template", "spec")
     for source in _sources_of(pod):
         for key, kind, field in _USES:
             name = _at(source, key, field)
