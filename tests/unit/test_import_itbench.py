@@ -137,6 +137,11 @@ def write_scenario(folder: Path, *, truth: str | None = TRUTH) -> Path:
             "2025-12-15 17:39:00",
             '{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "y": 1e999}',
         ),
+        observed(
+            "2025-12-15 17:39:00",
+            json.dumps(manifest("Pod", "deep"))[:-1] + ', "z": ' + "[" * 150 + "]" * 150 + "}",
+        ),
+        observed("2025-12-15 17:39:00", "[" * 100_000),
         observed("no time", manifest("Pod", "timeless")),
         observed("2025-12-15 17:39:00", manifest("Event", "an-event")),
     ]
@@ -196,7 +201,7 @@ def test_scenario_becomes_a_suite_that_verifies(source: Path, tmp_path: Path) ->
         "objects.jsonl": ("objects", 8),
         "topology.json": ("topology", 1),
         "raw/k8s_events_raw.tsv": ("events", 2),
-        "raw/k8s_objects_raw.tsv": ("objects", 16),
+        "raw/k8s_objects_raw.tsv": ("objects", 18),
         "raw/metrics/service_cart_raw.tsv": ("metrics", 2),
         "raw/otel_logs_raw.tsv": ("logs", 1),
         "raw/otel_traces_raw.tsv": ("traces", 3),
@@ -262,8 +267,8 @@ def test_changes_are_patches_of_more_than_the_status(source: Path, tmp_path: Pat
 
 def test_rows_without_an_object_are_counted(source: Path, tmp_path: Path) -> None:
     (scenario,) = import_itbench(source, "lite", None, tmp_path).scenarios
-    # broken, NaN, a name with a space, 1e999, no time; the Event is evidence and no object
-    assert any(warning.startswith("5 rows of objects hold no object") for warning in scenario.warnings)
+    # broken, NaN, a name with a space, 1e999, twice too deep, no time; the Event is evidence and no object
+    assert any(warning.startswith("7 rows of objects hold no object") for warning in scenario.warnings)
 
 
 def test_topology_has_owners_uses_selections_and_calls(source: Path, tmp_path: Path) -> None:
