@@ -59,15 +59,26 @@ class ImportReport:
     """What ``import_itbench`` wrote."""
 
     name: str
-    suite: Path
-    truths: Path
+    suite_path: Path
+    truths_path: Path
     digest: str
     scenarios: tuple[ImportedScenario, ...]
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {**asdict(self), "suite": str(self.suite), "truths": str(self.truths)}
+        return {**asdict(self), "suite_path": str(self.suite_path), "truths_path": str(self.truths_path)}
+
+    def notes(self) -> list[str]:
+        """Return what a person should know: what was left out, is missing or will stay unscored."""
+        notes = list(self.warnings)
+        for scenario in self.scenarios:
+            notes.extend(f"{scenario.id}: {warning}" for warning in scenario.warnings)
+            if scenario.truth_refused is not None:
+                notes.append(
+                    f"{scenario.id}: its truth is refused, so it stays unscored: {scenario.truth_refused}"
+                )
+        return notes
 
 
 def import_itbench(
@@ -204,8 +215,8 @@ def _write(plan: _Plan, name: str, staging: _Staging, on_progress: Callable[[str
     refused = load_truths(staging.truths, sorted(plan.truths)).refused if plan.truths else {}
     return ImportReport(
         name=name,
-        suite=staging.final_suite,
-        truths=staging.final_truths,
+        suite_path=staging.final_suite,
+        truths_path=staging.final_truths,
         digest=suite_digest_of(file),
         scenarios=tuple(
             _scenario(

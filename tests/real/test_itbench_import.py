@@ -46,7 +46,7 @@ def report(source: Path, shared_data: Path, tmp_path_factory: pytest.TempPathFac
 @pytest.fixture(scope="module")
 def snapshot(report: ImportReport) -> Path:
     """Return the imported snapshot's folder."""
-    return report.suite / "scenario-002"
+    return report.suite_path / "scenario-002"
 
 
 def observations(source: Path) -> list[tuple[str, str]]:
@@ -57,14 +57,14 @@ def observations(source: Path) -> list[tuple[str, str]]:
 
 
 def test_suite_loads_verifies_and_digests_to_itself(report: ImportReport) -> None:
-    loaded = load_suite(str(report.suite))
+    loaded = load_suite(str(report.suite_path))
     told: list[str] = []
     assert (
         verify_scenario(loaded.scenario("Scenario-2"), told.append).window.detected_at
         == "2025-12-15T17:52:23Z"
     )
     assert told == []
-    assert digest_suite(str(report.suite)).matches, "counting again gives what the import counted"
+    assert digest_suite(str(report.suite_path)).matches, "counting again gives what the import counted"
     assert suite_summary(loaded)["n_scenarios"] == 1
 
 
@@ -147,8 +147,8 @@ def test_window_is_that_of_the_recorder(report: ImportReport) -> None:
 
 
 def test_truth_of_the_scenario_and_no_other_is_stored(report: ImportReport, shared_data: Path) -> None:
-    assert os.listdir(report.truths) == ["scenario-002.yaml"]
-    stored = json.loads((report.truths / "scenario-002.yaml").read_text())
+    assert os.listdir(report.truths_path) == ["scenario-002.yaml"]
+    stored = json.loads((report.truths_path / "scenario-002.yaml").read_text())
     every = json.loads(
         (shared_data / "itbench" / "ground_truth" / "ground_truths_evaluations.json").read_text()
     )
@@ -160,7 +160,7 @@ def test_truth_of_the_scenario_and_no_other_is_stored(report: ImportReport, shar
 def test_evaluation_truths_alone_become_a_suite_of_44(shared_data: Path, tmp_path: Path) -> None:
     truths = shared_data / "itbench" / "ground_truth" / "ground_truths_evaluations.json"
     report = import_itbench(truths, "evaluations", None, tmp_path)
-    assert len(load_suite(str(report.suite)).scenarios) == len(os.listdir(report.truths)) == 44
+    assert len(load_suite(str(report.suite_path)).scenarios) == len(os.listdir(report.truths_path)) == 44
 
 
 @pytest.mark.parametrize(("folder", "n_scenarios"), [("itbench_main", 67), ("itbench_scenarios_archive", 27)])
@@ -172,7 +172,7 @@ def test_folders_of_truths_become_suites_of_the_v1_form(
     assert len(report.scenarios) == n_scenarios
     for path in source.glob("*/groundtruth_v1.yaml"):
         number = int(path.parent.name.removeprefix("scenario_"))
-        assert (report.truths / f"scenario-{number:03d}.yaml").read_bytes() == path.read_bytes()
+        assert (report.truths_path / f"scenario-{number:03d}.yaml").read_bytes() == path.read_bytes()
 
 
 def test_truths_in_two_places_are_refused(shared_data: Path, tmp_path: Path) -> None:

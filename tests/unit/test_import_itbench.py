@@ -186,11 +186,11 @@ def lines(path: Path) -> list[Any]:
 
 def test_scenario_becomes_a_suite_that_verifies(source: Path, tmp_path: Path) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
-    assert (report.suite, report.truths) == (
+    assert (report.suite_path, report.truths_path) == (
         tmp_path / "snapshots" / "lite",
         tmp_path / "ground_truth" / "lite",
     )
-    loaded = load_suite(str(report.suite))
+    loaded = load_suite(str(report.suite_path))
     assert (loaded.name, loaded.digest, loaded.splits) == ("lite", report.digest, None)
     told: list[str] = []
     manifest_ = verify_scenario(loaded.scenario("2"), told.append)
@@ -213,12 +213,12 @@ def test_scenario_becomes_a_suite_that_verifies(source: Path, tmp_path: Path) ->
 def test_telemetry_is_kept_byte_for_byte_and_the_truth_moves_out(source: Path, tmp_path: Path) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
     original = source / "snapshots" / "sre" / "v0.2" / "Scenario-2"
-    raw = report.suite / "scenario-002" / "raw"
+    raw = report.suite_path / "scenario-002" / "raw"
     kept = {path.relative_to(original): path.read_bytes() for path in original.rglob("*") if path.is_file()}
     truth = kept.pop(Path("ground_truth.yaml"))
     assert {path.relative_to(raw): path.read_bytes() for path in raw.rglob("*") if path.is_file()} == kept
-    assert (report.truths / "scenario-002.yaml").read_bytes() == truth
-    everything = b"".join(path.read_bytes() for path in report.suite.rglob("*") if path.is_file())
+    assert (report.truths_path / "scenario-002.yaml").read_bytes() == truth
+    everything = b"".join(path.read_bytes() for path in report.suite_path.rglob("*") if path.is_file())
     assert b"Scenario-2" not in everything, "nothing tells an agent which scenario this is"
 
 
@@ -226,7 +226,7 @@ def test_objects_are_the_last_observation_without_managed_fields_and_secrets(
     source: Path, tmp_path: Path
 ) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
-    text = (report.suite / "scenario-002" / "objects.jsonl").read_text()
+    text = (report.suite_path / "scenario-002" / "objects.jsonl").read_text()
     objects = {
         (value["kind"], value["metadata"]["name"]): value for value in map(json.loads, text.splitlines())
     }
@@ -253,7 +253,7 @@ def test_objects_are_the_last_observation_without_managed_fields_and_secrets(
 
 def test_changes_are_patches_of_more_than_the_status(source: Path, tmp_path: Path) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
-    (change,) = lines(report.suite / "scenario-002" / "changes.jsonl")
+    (change,) = lines(report.suite_path / "scenario-002" / "changes.jsonl")
     assert change == {
         "time": "2025-12-15T17:38:25Z",
         "entity": "shop/Deployment/cart",
@@ -273,7 +273,7 @@ def test_rows_without_an_object_are_counted(source: Path, tmp_path: Path) -> Non
 
 def test_topology_has_owners_uses_selections_and_calls(source: Path, tmp_path: Path) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
-    topology = json.loads((report.suite / "scenario-002" / "topology.json").read_text())
+    topology = json.loads((report.suite_path / "scenario-002" / "topology.json").read_text())
     assert len(topology["nodes"]) == 8
     for node in topology["nodes"]:
         entity = parse_canonical(node["id"])
@@ -360,7 +360,7 @@ def test_watched_objects_are_unwrapped_and_a_deletion_is_a_change(tmp_path: Path
     ]
     (folder / "k8s_objects_otel-demo_chaos-mesh.tsv").write_text(table(LOG_COLUMNS, rows))
     report = import_itbench(folder, "s", None, tmp_path)
-    snapshot = report.suite / "scenario-017"
+    snapshot = report.suite_path / "scenario-017"
     assert [value["metadata"]["name"] for value in lines(snapshot / "objects.jsonl")] == ["delay-5czjs", "a"]
     (change,) = lines(snapshot / "changes.jsonl")
     assert (change["time"], change["entity"]) == (
@@ -383,9 +383,15 @@ def test_layout_of_aa_takes_truths_and_splits_out_of_its_rows(tmp_path: Path) ->
     ]
     (tmp_path / "aa" / "sre" / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
     report = import_itbench(tmp_path / "aa", "aa", None, tmp_path)
-    assert (report.truths / "scenario-002.yaml").read_text() == "# 2\n" + TRUTH
-    assert sorted(path.name for path in report.truths.iterdir()) == ["scenario-001.yaml", "scenario-002.yaml"]
-    assert load_suite(str(report.suite)).splits == {"public": ("scenario-001",), "private": ("scenario-002",)}
+    assert (report.truths_path / "scenario-002.yaml").read_text() == "# 2\n" + TRUTH
+    assert sorted(path.name for path in report.truths_path.iterdir()) == [
+        "scenario-001.yaml",
+        "scenario-002.yaml",
+    ]
+    assert load_suite(str(report.suite_path)).splits == {
+        "public": ("scenario-001",),
+        "private": ("scenario-002",),
+    }
 
 
 def test_given_truths_go_before_those_beside_the_evidence(source: Path, tmp_path: Path) -> None:
@@ -395,8 +401,8 @@ def test_given_truths_go_before_those_beside_the_evidence(source: Path, tmp_path
     (truths / "9.yaml").write_text(TRUTH.replace("id: 2", "id: 9"))
     (truths / "patches.yaml").write_text("format_version: 1\npatches: []\n")
     report = import_itbench(source, "lite", truths, tmp_path)
-    assert (report.truths / "scenario-002.yaml").read_text() == TRUTH + "# given\n"
-    assert (report.truths / "patches.yaml").read_bytes() == (truths / "patches.yaml").read_bytes()
+    assert (report.truths_path / "scenario-002.yaml").read_text() == TRUTH + "# given\n"
+    assert (report.truths_path / "patches.yaml").read_bytes() == (truths / "patches.yaml").read_bytes()
     assert report.warnings == ("1 truths belong to no scenario there: scenario-009",)
 
 
@@ -408,9 +414,11 @@ def test_scenario_without_a_truth_is_imported_and_told(tmp_path: Path) -> None:
 
 def test_truth_that_is_refused_is_told_with_its_final_place(tmp_path: Path) -> None:
     folder = write_scenario(tmp_path / "Scenario-2", truth="id: 2\ngroups: []\n")
-    (scenario,) = import_itbench(folder, "s", None, tmp_path).scenarios
+    report = import_itbench(folder, "s", None, tmp_path)
+    (scenario,) = report.scenarios
     assert scenario.truth_refused is not None
     assert str(tmp_path / "ground_truth" / "s" / "scenario-002.yaml") in scenario.truth_refused
+    assert any("its truth is refused" in note for note in report.notes())
 
 
 def test_truths_alone_become_a_suite_without_snapshots(tmp_path: Path) -> None:
@@ -420,12 +428,12 @@ def test_truths_alone_become_a_suite_without_snapshots(tmp_path: Path) -> None:
     ]
     (tmp_path / "truths.json").write_text(json.dumps(entries))
     report = import_itbench(tmp_path / "truths.json", "truths", None, tmp_path)
-    loaded = load_suite(str(report.suite))
+    loaded = load_suite(str(report.suite_path))
     assert [(scenario.id, scenario.snapshot, scenario.digest) for scenario in loaded.scenarios] == [
         ("scenario-012", None, None),
         ("scenario-102", None, None),
     ]
-    assert json.loads((report.truths / "scenario-012.yaml").read_text()) == entries[0]
+    assert json.loads((report.truths_path / "scenario-012.yaml").read_text()) == entries[0]
     assert [scenario.truth_refused is None for scenario in report.scenarios] == [True, False]
 
 
@@ -435,7 +443,7 @@ def test_of_two_forms_in_a_folder_the_one_with_root_causes_is_taken(tmp_path: Pa
     (folder / "groundtruth.yaml").write_text("apiVersion: itbench.io/v2\nkind: GroundTruth\n")
     (folder / "groundtruth_v1.yaml").write_text(TRUTH)
     report = import_itbench(tmp_path / "truths", "truths", None, tmp_path)
-    assert (report.truths / "scenario-002.yaml").read_text() == TRUTH
+    assert (report.truths_path / "scenario-002.yaml").read_text() == TRUTH
     origin = report.scenarios[0].truth
     assert origin is not None
     assert origin.endswith("groundtruth_v1.yaml (left out: groundtruth.yaml)")
@@ -467,7 +475,7 @@ def test_evidence_that_has_the_form_of_a_truth_is_left_out(tmp_path: Path) -> No
     (folder / "old").mkdir()
     (folder / "old" / "groundtruth_v1.yaml").write_text(TRUTH)
     report = import_itbench(folder, "s", None, tmp_path)
-    raw = report.suite / "scenario-002" / "raw"
+    raw = report.suite_path / "scenario-002" / "raw"
     assert not (raw / "assertion.json").exists()
     assert not (raw / "old").exists()
     assert "assertion.json: has the form of a truth and is left out" in report.scenarios[0].warnings
@@ -562,7 +570,7 @@ def test_links_of_a_download_cache_are_followed(tmp_path: Path) -> None:
     (folder / "otel_logs_raw.tsv").rename(cache / "blobs" / "abc")
     (folder / "otel_logs_raw.tsv").symlink_to("../../../blobs/abc")
     report = import_itbench(cache / "snapshots" / "d0916b08", "s", None, tmp_path)
-    copy = report.suite / "scenario-002" / "raw" / "otel_logs_raw.tsv"
+    copy = report.suite_path / "scenario-002" / "raw" / "otel_logs_raw.tsv"
     assert not copy.is_symlink()
     assert copy.read_bytes() == (cache / "blobs" / "abc").read_bytes()
 
