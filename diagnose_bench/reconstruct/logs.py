@@ -1,0 +1,205 @@
+"""logs/: lines of simulated requests, of container starts, of the platform's everyday chatter, and extra lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from diagnose_bench.files import write_atomic
+from diagnose_bench.reconstruct.draws import Draws
+from diagnose_bench.reconstruct.platform import CHATTER
+from diagnose_bench.reconstruct.pods import Pod
+from diagnose_bench.reconstruct.requests import Trace
+from diagnose_bench.reconstruct.spec import ExtraLog
+from diagnose_bench.reconstruct.voices import Voice
+from diagnose_bench.reconstruct.world import World, key_of
+
+_PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
+
+
+@dataclass
+class LogBook:
+    """Lines by file; the key is namespace/workload."""
+
+    lines: dict[str, list[tuple[float, str]]] = field(default_factory=dict)
+
+    def add(self, key: str, time: float, line: str) -> None:
+        """Append a line."""
+        self.lines.setdefault(key, []).append((time, line))
+
+    def count(self) -> int:
+        """All lines."""
+        return sum(len(lines) for lines in self.lines.values())
+
+
+def build_logs(world: World, traces: list[Trace]) -> LogBook:
+    """All log lines of the window."""
+    book = LogBook()
+    _requests(world, traces, book)
+    _starts(world, book)
+    keys = {*world.workloads, "kube-system/kubelet"}
+    for key, (every, texts) in CHATTER.items():
+        if key in keys:
+            _emit(world, ExtraLog(workload=key, texts=texts, every_s=every), book, "chatter")
+    for number, extra in enumerate(world.spec.logs):
+        _emit(world, extra, book, f"extra-{number}")
+    length = world.clock.length_s
+    for key in book.lines:
+        book.lines[key] = sorted(
+            (one for one in book.lines[key] if 0 <= one[0] <= length and one[1]), key=lambda one: one[0]
+        )
+    return book
+
+
+def write_logs(book: LogBook, folder: Path, world: World) -> None:
+    """One file per workload."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key in sorted(book.lines):
+        lines = book.lines[key]
+        if lines:
+            text = "".join(f"{world.clock.rfc3339_ms(time)} {line}\n" for time, line in lines)
+            write_atomic(folder / f"{key.replace('/', '_')}.log", text.encode())
+
+
+def _requests(world: World, traces: list[Trace], book: LogBook) -> None:
+    draws = world.draws("log-sample")
+    voice = Voice(world.clock, world.draws("voice"))
+    visits = sum(
+        1
+        for trace in traces
+        for visit in trace.visits
+        if visit.pod.workload.voice not in ("logfmt-quiet", "klog")
+    )
+    keep = min(1.0, world.spec.sampling.access_lines / max(1, visits))
+    cap = world.spec.sampling.errors_per_min
+    used: dict[tuple[str, int], int] = {}
+
+    def allowed(key: str, time: float) -> bool:
+        minute = (key, int(time // 60))
+        used[minute] = used.get(minute, 0) + 1
+        return used[minute] <= cap
+
+    for trace in traces:
+        for failure in trace.failures:
+            key = key_of(failure.pod.workload)
+            line = voice.failure(failure)
+            if line and allowed(key, failure.time):
+                book.add(key, failure.time, line)
+        for visit in trace.visits:
+            key = key_of(visit.pod.workload)
+            interesting = visit.own_failure or (visit.failed and visit.pod.workload.voice != "node")
+            if not (draws.chance(keep) or (interesting and draws.chance(0.5) and allowed(key, visit.time))):
+                continue
+            line = voice.access(visit)
+            if line:
+                book.add(key, visit.time, line)
+
+
+_BANNERS: dict[str, list[str]] = {
+    "coredns": [
+        ".:53",
+        "[INFO] plugin/reload: Running configuration SHA512 = {hex:128}",
+        "CoreDNS-1.10.1",
+        "linux/amd64, go1.20, 055b2c3",
+    ],
+    "spring": [
+        "Starting Application v{int:2:9}.{int:0:40}.{int:0:9} using Java 17.0.9 with PID 1 (/app/app.jar started by app in /app)",
+        "Tomcat initialized with port(s): 8080 (http)",
+        "Started Application in {int:6:14}.{int:100:999} seconds (process running for {int:15:17}.{int:100:999})",
+    ],
+    "node": [
+        '{"level":30,"time":{unixms},"pid":1,"hostname":"{pod}","msg":"Server listening at http://0.0.0.0:{port}"}'
+    ],
+    "logfmt": ['level=info msg="starting server" addr=:{port} version=v{int:1:4}.{int:0:30}.{int:0:9}'],
+    "registry": [
+        'time="{iso}Z" level=info msg="redis configured" go.version=go1.20.12',
+        'time="{iso}Z" level=info msg="using inmemory blob descriptor cache" go.version=go1.20.12',
+        'time="{iso}Z" level=info msg="listening on [::]:5000" go.version=go1.20.12',
+    ],
+    "traefik": [
+        'time="{iso}Z" level=info msg="Configuration loaded from flags."',
+        'time="{iso}Z" level=info msg="Starting provider aggregator aggregator.ProviderAggregator"',
+        'time="{iso}Z" level=info msg="Starting provider *crd.Provider"',
+    ],
+    "php": ["[{apache}] NOTICE: fpm is running, pid 1", "[{apache}] NOTICE: ready to handle connections"],
+    "rails": [
+        '{"timestamp":"{iso}Z","pid":1,"message":"Puma starting in cluster mode..."}',
+        '{"timestamp":"{iso}Z","pid":1,"message":"* Listening on http://0.0.0.0:{port}"}',
+    ],
+}
+
+
+def _starts(world: World, book: LogBook) -> None:
+    for pod in world.all_pods():
+        banner = _BANNERS.get(pod.workload.voice)
+        if banner is None:
+            continue
+        draws = world.draws("banner", pod.workload.namespace, pod.name)
+        starts = [pod.created + pod.start_delay]
+        starts += [restart.back_at for restart in pod.restarts if restart.container == pod.container]
+        for start in starts:
+            moment = start
+            for text in banner:
+                moment += draws.uniform(0.02, 0.6)
+                book.add(key_of(pod.workload), moment, fill(text, world, draws, moment, pod))
+
+
+def _emit(world: World, extra: ExtraLog, book: LogBook, name: str) -> None:
+    draws = world.draws("log", name, extra.workload)
+    length = float(world.clock.length_s)
+    rate = world.curve(extra.rate, 0)
+    pods = world.pods.get(extra.workload, [])
+    time = draws.uniform(0, extra.every_s or 1)
+    number = 0
+    while time < length:
+        if extra.every_s is not None:
+            step = extra.every_s * (draws.uniform(0.4, 1.6) if extra.jitter else 1.0)
+            emit = True
+        else:
+            level = rate(time)
+            step = draws.exponential(1 / level) if level > 0.002 else 5.0
+            emit = level > 0.002
+        if emit:
+            alive = [pod for pod in pods if pod.running_since(time) is not None]
+            if alive or not pods:
+                text = extra.texts[number % len(extra.texts)] if extra.sequence else draws.choice(extra.texts)
+                pod = draws.choice(alive) if alive else None
+                book.add(extra.workload, time, fill(text, world, draws, time, pod))
+                number += 1
+        time += step
+
+
+def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) -> str:
+    """Replace placeholders: {int:low:high}, {hex:n}, {choice:a|b}, {pod:namespace/workload}, {pod}, {node}, times."""
+    moment = world.clock.at(time)
+
+    def value(match: re.Match[str]) -> str:
+        name, argument = match[1], match[2]
+        if name == "int" and argument:
+            low, high = argument.split(":")
+            return str(draws.integer(int(low), int(high)))
+        if name == "hex" and argument:
+            return draws.hex(int(argument))
+        if name == "choice" and argument:
+            return draws.choice(argument.split("|"))
+        if name in ("pod", "ip", "poduid") and argument:
+            alive = [one for one in world.pods[argument] if one.exists(time)] or world.pods[argument]
+            chosen = draws.choice(alive)
+            return {"pod": chosen.name, "ip": chosen.ip, "poduid": chosen.uid}[name]
+        values = {
+            "pod": pod.name if pod else "-",
+            "ip": pod.ip if pod else "10.20.10.5",
+            "port": str(pod.workload.port or 8080) if pod else "8080",
+            "node": pod.node if pod and pod.workload.name != "kubelet" else draws.choice(world.nodes).name,
+            "iso": moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}",
+            "mmdd": moment.strftime("%m%d"),
+            "clock": moment.strftime("%H:%M:%S.%f"),
+            "slash": moment.strftime("%Y/%m/%d %H:%M:%S"),
+            "unixms": str(int(moment.timestamp() * 1000)),
+            "apache": moment.strftime("%d-%b-%Y %H:%M:%S"),
+            "client": f"{draws.choice(['203.0.113', '198.51.100', '192.0.2'])}.{draws.integer(1, 254)}",
+        }
+        return values.get(name, match[0])
+
+    return _PLACEHOLDER.sub(value, text)

@@ -1,0 +1,484 @@
+"""Manifests of workloads as the API server returns them: controllers, ReplicaSets, Pods, Services, autoscalers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from diagnose_bench.reconstruct.pods import Pod, cores
+from diagnose_bench.reconstruct.spec import Probe, Resources, Workload
+from diagnose_bench.reconstruct.world import Revision, World, key_of
+
+Manifest = dict[str, Any]
+
+API_VERSIONS = {
+    "Deployment": "apps/v1",
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "DaemonSet": "apps/v1",
+    "Job": "batch/v1",
+    "CronJob": "batch/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "PodDisruptionBudget": "policy/v1",
+    "EndpointSlice": "discovery.k8s.io/v1",
+    "Lease": "coordination.k8s.io/v1",
+}
+
+
+def metadata(world: World, kind: str, namespace: str, name: str, created: float, **more: Any) -> Manifest:
+    """Metadata with uid, creation time and resource version."""
+    entity = f"{namespace}/{kind}/{name}"
+    made: Manifest = {"name": name}
+    if namespace:
+        made["namespace"] = namespace
+    made |= {
+        "uid": world.uid(entity),
+        "creationTimestamp": world.clock.rfc3339(created),
+        "resourceVersion": str(world.draws("rv", entity).integer(71000000, 81999999)),
+    }
+    made |= {key: value for key, value in more.items() if value}
+    return made
+
+
+def owner_reference(world: World, kind: str, namespace: str, name: str) -> list[Manifest]:
+    """The controlling owner."""
+    return [
+        {
+            "apiVersion": API_VERSIONS.get(kind, "v1"),
+            "kind": kind,
+            "name": name,
+            "uid": world.uid(f"{namespace}/{kind}/{name}"),
+            "controller": True,
+            **({} if kind == "Node" else {"blockOwnerDeletion": True}),
+        }
+    ]
+
+
+def selector_labels(workload: Workload) -> dict[str, str]:
+    """Labels that select a workload's Pods."""
+    for label in ("k8s-app", "component"):
+        if label in workload.labels:
+            return {label: workload.labels[label]}
+    return {"app.kubernetes.io/name": workload.name}
+
+
+def pod_labels(workload: Workload) -> dict[str, str]:
+    """Labels of a Pod, without what the controllers add."""
+    return {**selector_labels(workload), **workload.labels}
+
+
+def _resources(requests: Resources, limits: Resources) -> Manifest:
+    made: Manifest = {}
+    if limits.model_dump(exclude_none=True):
+        made["limits"] = limits.model_dump(exclude_none=True)
+    if requests.model_dump(exclude_none=True):
+        made["requests"] = requests.model_dump(exclude_none=True)
+    return made
+
+
+def _probe(probe: Probe, period: int) -> Manifest:
+    scheme = "HTTPS" if probe.port in ("https", 6443) else "HTTP"
+    return {
+        "failureThreshold": 3,
+        "httpGet": {"path": probe.path, "port": probe.port, "scheme": scheme},
+        "periodSeconds": period,
+        "successThreshold": 1,
+        "timeoutSeconds": probe.timeout_s,
+    }
+
+
+def pod_spec(workload: Workload) -> Manifest:
+    """The template's spec."""
+    main: Manifest = {"name": workload.container or workload.name, "image": workload.image}
+    main["imagePullPolicy"] = "IfNotPresent"
+    if workload.command:
+        main["command"] = list(workload.command)
+    if workload.args:
+        main["args"] = list(workload.args)
+    if workload.env:
+        main["env"] = [{"name": key, "value": value} for key, value in workload.env.items()]
+    if workload.env_from:
+        main["envFrom"] = [{"configMapRef": {"name": name}} for name in workload.env_from]
+    if workload.port:
+        port_name = "dns" if workload.port == 53 else "http"
+        main["ports"] = [
+            {
+                "containerPort": workload.port,
+                "name": port_name,
+                "protocol": "UDP" if workload.port == 53 else "TCP",
+            }
+        ]
+    if workload.probe:
+        main["livenessProbe"] = _probe(workload.probe, 10)
+        main["readinessProbe"] = _probe(workload.probe, 10)
+    main["resources"] = _resources(workload.requests, workload.limits)
+    main["terminationMessagePath"] = "/dev/termination-log"
+    main["terminationMessagePolicy"] = "File"
+    volumes: list[Manifest] = []
+    mounts: list[Manifest] = []
+    for name in workload.config_maps:
+        volumes.append({"name": name, "configMap": {"defaultMode": 420, "name": name}})
+        mounts.append({"mountPath": f"/etc/{name}", "name": name, "readOnly": True})
+    for name in workload.secrets:
+        volumes.append({"name": name, "secret": {"defaultMode": 420, "secretName": name}})
+        mounts.append({"mountPath": f"/etc/secrets/{name}", "name": name, "readOnly": True})
+    if mounts:
+        main["volumeMounts"] = mounts
+    containers = [main]
+    for sidecar in workload.sidecars:
+        containers.append(
+            {
+                "name": sidecar.name,
+                "image": sidecar.image,
+                "imagePullPolicy": "IfNotPresent",
+                **({"args": list(sidecar.args)} if sidecar.args else {}),
+                "resources": _resources(sidecar.requests, sidecar.limits),
+            }
+        )
+    spec: Manifest = {
+        "containers": containers,
+        "dnsPolicy": "Default" if workload.port == 53 else "ClusterFirst",
+        "restartPolicy": "OnFailure" if workload.kind == "CronJob" else "Always",
+        "schedulerName": "default-scheduler",
+        "serviceAccountName": workload.name,
+        "terminationGracePeriodSeconds": 30,
+    }
+    if workload.host_network or workload.kind == "Static":
+        spec["hostNetwork"] = True
+    if workload.nodes == "control-plane":
+        spec["nodeSelector"] = {"node-role.kubernetes.io/control-plane": ""}
+    if workload.priority_class:
+        spec["priorityClassName"] = workload.priority_class
+    if volumes:
+        spec["volumes"] = volumes
+    return {**spec, **workload.pod_spec}
+
+
+def _template(workload: Workload, revision: Revision | None = None, with_hash: bool = False) -> Manifest:
+    labels = pod_labels(workload)
+    if with_hash and revision:
+        labels = {**labels, "pod-template-hash": revision.hash}
+    made: Manifest = {"labels": labels}
+    annotations = dict(workload.pod_annotations)
+    if revision and revision.annotation:
+        annotations["kubectl.kubernetes.io/restartedAt"] = revision.annotation
+    if annotations:
+        made["annotations"] = annotations
+    return {"metadata": made, "spec": pod_spec(workload)}
+
+
+def controller(world: World, workload: Workload, time: float) -> Manifest:
+    """The Deployment, StatefulSet, DaemonSet or CronJob itself."""
+    key = key_of(workload)
+    revisions = world.revisions[key]
+    newest = revisions[-1]
+    labels = {"app.kubernetes.io/name": workload.name, **workload.labels}
+    annotations = dict(workload.annotations)
+    if workload.kind == "Deployment":
+        annotations["deployment.kubernetes.io/revision"] = str(newest.number)
+    meta = metadata(
+        world, workload.kind, workload.namespace, workload.name, revisions[0].created,
+        generation=newest.number + 2, labels=labels, annotations=annotations,
+    )  # fmt: skip
+    alive = [pod for pod in world.pods[key] if pod.exists(time)]
+    ready = sum(pod.ready(time) for pod in alive)
+    selector = {"matchLabels": selector_labels(workload)}
+    spec: Manifest
+    if workload.kind == "CronJob":
+        spec = {
+            "schedule": workload.schedule,
+            "concurrencyPolicy": "Forbid",
+            "successfulJobsHistoryLimit": 3,
+            "failedJobsHistoryLimit": 1,
+            "jobTemplate": {"spec": {"backoffLimit": 2, "template": _template(workload)}},
+        }
+        done = [pod.created for pod in world.pods[key] if pod.created <= time]
+        status: Manifest = {"lastScheduleTime": world.clock.rfc3339(max(done))} if done else {}
+    elif workload.kind == "DaemonSet":
+        spec = {
+            "selector": selector,
+            "template": _template(workload, newest),
+            "updateStrategy": {"type": "RollingUpdate"},
+        }
+        status = {
+            "currentNumberScheduled": len(alive), "desiredNumberScheduled": len(alive), "numberReady": ready,
+            "numberAvailable": ready, "observedGeneration": newest.number + 2,
+        }  # fmt: skip
+    elif workload.kind == "StatefulSet":
+        spec = {
+            "replicas": workload.replicas, "selector": selector, "serviceName": workload.name,
+            "template": _template(workload, newest),
+        }  # fmt: skip
+        status = {"replicas": len(alive), "readyReplicas": ready, "currentReplicas": len(alive)}
+    else:
+        spec = {
+            "replicas": _replicas(world, workload, time),
+            "revisionHistoryLimit": 10,
+            "selector": selector,
+            "strategy": {
+                "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
+                "type": "RollingUpdate",
+            },
+            "template": _template(workload, newest),
+        }
+        status = {
+            "observedGeneration": newest.number + 2,
+            "replicas": len(alive),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "updatedReplicas": sum(pod.revision == newest.number for pod in alive),
+            **({"unavailableReplicas": len(alive) - ready} if ready < len(alive) else {}),
+            "conditions": [
+                {
+                    "type": "Available",
+                    "status": "True" if ready >= 0.75 * len(alive) else "False",
+                    "reason": "MinimumReplicasAvailable"
+                    if ready >= 0.75 * len(alive)
+                    else "MinimumReplicasUnavailable",
+                }
+            ],
+        }
+    return {
+        "apiVersion": API_VERSIONS[workload.kind],
+        "kind": workload.kind,
+        "metadata": meta,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _replicas(world: World, workload: Workload, time: float) -> int:
+    wanted = workload.replicas
+    for scale in world.spec.scales:
+        if scale.workload == key_of(workload) and world.clock.seconds(scale.at) <= time:
+            wanted = scale.to
+    return wanted
+
+
+def replica_sets(world: World, workload: Workload, time: float) -> list[Manifest]:
+    """ReplicaSets of a Deployment, the old one kept at zero."""
+    made = []
+    key = key_of(workload)
+    for revision in world.revisions[key]:
+        name = f"{workload.name}-{revision.hash}"
+        pods = [pod for pod in world.pods[key] if pod.revision == revision.number and pod.exists(time)]
+        labels = {**pod_labels(revision.workload), "pod-template-hash": revision.hash}
+        made.append(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "metadata": metadata(
+                    world, "ReplicaSet", workload.namespace, name, revision.created,
+                    generation=2, labels=labels,
+                    annotations={"deployment.kubernetes.io/revision": str(revision.number)},
+                    ownerReferences=owner_reference(world, "Deployment", workload.namespace, workload.name),
+                ),
+                "spec": {
+                    "replicas": len(pods),
+                    "selector": {
+                        "matchLabels": {**selector_labels(workload), "pod-template-hash": revision.hash}
+                    },
+                    "template": _template(revision.workload, revision, with_hash=True),
+                },
+                "status": {
+                    "replicas": len(pods),
+                    "readyReplicas": sum(pod.ready(time) for pod in pods),
+                    "observedGeneration": 2,
+                },
+            }
+        )  # fmt: skip
+    return made
+
+
+def pod(world: World, one: Pod, time: float) -> Manifest:
+    """A Pod with its status at a time."""
+    workload = one.workload
+    labels = pod_labels(workload)
+    if one.owner[0] == "ReplicaSet":
+        labels = {**labels, "pod-template-hash": one.owner[1].removeprefix(f"{workload.name}-")}
+    annotations = dict(workload.pod_annotations)
+    if one.owner[0] == "Node":
+        annotations["kubernetes.io/config.source"] = "file"
+    spec = pod_spec(workload) | {"nodeName": one.node}
+    if one.limits != workload.limits:
+        # What the LimitRanger admission plugin writes when a container has no limits of its own.
+        name = one.container
+        given = ", ".join(sorted(one.limits.model_dump(exclude_none=True)))
+        annotations["kubernetes.io/limit-ranger"] = (
+            f"LimitRanger plugin set: {given} limit for container {name}"
+        )
+        spec["containers"] = [
+            {**spec["containers"][0], "resources": _resources(workload.requests, one.limits)},
+            *spec["containers"][1:],
+        ]
+    revision = next((r for r in world.revisions[key_of(workload)] if r.number == one.revision), None)
+    if revision and revision.annotation:
+        annotations["kubectl.kubernetes.io/restartedAt"] = revision.annotation
+    meta = metadata(
+        world, "Pod", workload.namespace, one.name, one.created, labels=labels, annotations=annotations,
+        ownerReferences=owner_reference(world, *(one.owner[0], "" if one.owner[0] == "Node" else workload.namespace),
+                                        one.owner[1]),
+    )  # fmt: skip
+    meta["uid"] = one.uid
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": meta,
+        "spec": spec,
+        "status": _pod_status(world, one, time),
+    }
+
+
+def _pod_status(world: World, one: Pod, time: float) -> Manifest:
+    clock = world.clock
+    ready = one.ready(time)
+    done = one.completed is not None and time >= one.completed
+    statuses = [_container_status(world, one, one.container, one.workload.image, time, ready)]
+    for sidecar in one.workload.sidecars:
+        statuses.append(_container_status(world, one, sidecar.name, sidecar.image, time, True))
+    all_ready = ready and not done
+    conditions = [
+        {"type": "Initialized", "status": "True"},
+        {"type": "Ready", "status": str(all_ready)},
+        {"type": "ContainersReady", "status": str(all_ready)},
+        {"type": "PodScheduled", "status": "True"},
+    ]
+    if not all_ready and not done:
+        for condition in conditions[1:3]:
+            condition |= {
+                "reason": "ContainersNotReady",
+                "message": f"containers with unready status: [{one.container}]",
+            }
+    return {
+        "phase": "Succeeded" if done else "Running",
+        "conditions": conditions,
+        "hostIP": world.node_addresses[one.node],
+        "podIP": one.ip,
+        "qosClass": _qos(one),
+        "startTime": clock.rfc3339(one.created),
+        "containerStatuses": statuses,
+    }
+
+
+def _qos(one: Pod) -> str:
+    if not one.workload.requests.model_dump(exclude_none=True) and not one.limits.model_dump(
+        exclude_none=True
+    ):
+        return "BestEffort"
+    same = (
+        one.workload.requests == one.limits and one.limits.cpu is not None and one.limits.memory is not None
+    )
+    return "Guaranteed" if same and not one.workload.sidecars else "Burstable"
+
+
+def _container_status(world: World, one: Pod, name: str, image: str, time: float, ready: bool) -> Manifest:
+    clock = world.clock
+    draws = world.draws("container", one.workload.namespace, one.name, name)
+    status: Manifest = {"name": name, "image": image, "restartCount": one.n_restarts(time, name)}
+    status["imageID"] = f"{image.rsplit(':', 1)[0]}@sha256:{world.draws('image', image).hex(64)}"
+    last = one.last_restart(time, name)
+    started = one.created + one.start_delay
+    if last is not None:
+        previous = [r for r in one.restarts if r.container == name and r.at < last.at]
+        status["lastState"] = {
+            "terminated": {
+                "exitCode": last.exit_code,
+                "reason": last.reason,
+                "startedAt": clock.rfc3339(previous[-1].back_at if previous else started),
+                "finishedAt": clock.rfc3339(last.at),
+                "containerID": f"containerd://{draws.hex(64)}",
+            }
+        }
+        started = last.back_at
+    if one.completed is not None and time >= one.completed:
+        status |= {
+            "ready": False,
+            "started": False,
+            "state": {
+                "terminated": {
+                    "exitCode": 0, "reason": "Completed", "startedAt": clock.rfc3339(started),
+                    "finishedAt": clock.rfc3339(one.completed),
+                }
+            },
+        }  # fmt: skip
+        return status
+    if last is not None and time < last.back_at:
+        back_off = (
+            f"back-off {round(last.back_at - last.at)}s restarting failed container={name} "
+            f"pod={one.name}_{one.workload.namespace}({one.uid})"
+        )
+        status |= {
+            "ready": False,
+            "started": False,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": back_off}},
+        }
+        return status
+    status |= {
+        "ready": ready,
+        "started": True,
+        "state": {"running": {"startedAt": clock.rfc3339(started)}},
+        "containerID": f"containerd://{draws.hex(64)}",
+    }
+    return status
+
+
+def service(world: World, workload: Workload) -> Manifest:
+    """The Service in front of a workload."""
+    key = key_of(workload)
+    name = "kube-dns" if key == "kube-system/coredns" else workload.name
+    port = workload.port or 80
+    ports: list[Manifest]
+    if port == 53:
+        ports = [
+            {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+            {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+        ]
+    else:
+        ports = [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(
+            world, "Service", workload.namespace, name, world.revisions[key][0].created + 1,
+            labels={"app.kubernetes.io/name": workload.name, **workload.labels},
+        ),
+        "spec": {
+            "clusterIP": world.addresses[key], "ports": ports, "selector": selector_labels(workload),
+            "sessionAffinity": "None", "type": "ClusterIP",
+        },
+        "status": {"loadBalancer": {}},
+    }  # fmt: skip
+
+
+def autoscaler(world: World, workload: Workload, time: float) -> Manifest | None:
+    """The HorizontalPodAutoscaler, if the workload has one."""
+    if workload.autoscaler is None:
+        return None
+    model = workload.autoscaler
+    pods = [pod for pod in world.pods[key_of(workload)] if pod.exists(time)]
+    step = max(0, min(len(pods[0].cpu) - 1, int(time // 15))) if pods and pods[0].cpu else 0
+    request = cores(workload.requests.cpu) or 1.0
+    used = [pod.cpu[step] for pod in pods if step < len(pod.cpu)]
+    percent = round(100 * sum(used) / len(used) / request) if used else 0
+    scales = [
+        s for s in world.spec.scales if s.workload == key_of(workload) and world.clock.seconds(s.at) <= time
+    ]
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "metadata": metadata(
+            world, "HorizontalPodAutoscaler", workload.namespace, workload.name,
+            world.revisions[key_of(workload)][0].created + 60, labels={"app.kubernetes.io/name": workload.name},
+        ),
+        "spec": {
+            "minReplicas": model.min, "maxReplicas": model.max,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": workload.kind, "name": workload.name},
+            "metrics": [{"type": "Resource", "resource": {
+                "name": "cpu", "target": {"type": "Utilization", "averageUtilization": model.target_cpu}}}],
+        },
+        "status": {
+            "currentReplicas": len(pods), "desiredReplicas": _replicas(world, workload, time),
+            "currentMetrics": [{"type": "Resource", "resource": {
+                "name": "cpu", "current": {"averageUtilization": percent}}}],
+            **({"lastScaleTime": world.clock.rfc3339(world.clock.seconds(scales[-1].at))} if scales else {}),
+        },
+    }  # fmt: skip
