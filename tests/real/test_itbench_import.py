@@ -107,9 +107,9 @@ def test_topology_has_every_object_and_only_edges_between_them(snapshot: Path) -
     edges = {(edge["source"], edge["relation"], edge["target"]) for edge in topology["edges"]}
     assert all(source in ids and target in ids for source, _, target in edges)
     assert {
-        ("otel-demo/Pod/cart-84889c965d-tkxdz", "owned_by", "otel-demo/ReplicaSet/cart-84889c965d"),
-        ("otel-demo/ReplicaSet/cart-84889c965d", "owned_by", "otel-demo/Deployment/cart"),
-        ("otel-demo/ReplicaSet/cart-755465879b", "owned_by", "otel-demo/Deployment/cart"),
+        ("otel-demo/ReplicaSet/cart-84889c965d", "owns", "otel-demo/Pod/cart-84889c965d-tkxdz"),
+        ("otel-demo/Deployment/cart", "owns", "otel-demo/ReplicaSet/cart-84889c965d"),
+        ("otel-demo/Deployment/cart", "owns", "otel-demo/ReplicaSet/cart-755465879b"),
         ("otel-demo/Deployment/flagd", "uses", "otel-demo/ConfigMap/flagd-config"),
         ("kube-system/Service/topology-monitor", "selects", "kube-system/Pod/topology-monitor-0"),
     } <= edges

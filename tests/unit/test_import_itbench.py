@@ -107,12 +107,16 @@ def write_scenario(folder: Path, *, truth: str | None = TRUTH) -> Path:
             "labels": {"app": "cart", "tier": "back"},
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "cart-5d8f7c9b6d"}],
         },
+        spec={"nodeName": "node-1"},
     )
     replica_set = manifest(
         "ReplicaSet",
         "cart-5d8f7c9b6d",
         metadata={"ownerReferences": {"cart": {"apiVersion": "apps/v1", "kind": "Deployment"}}},
     )
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "cart"}
+    scaler = manifest("HorizontalPodAutoscaler", "cart", spec={"scaleTargetRef": scaled})
+    scaler["apiVersion"] = "autoscaling/v2"
     rows = [
         observed("2025-12-15 17:28:25.780858895", deployment(1, "10")),
         observed("2025-12-15 17:28:25.9", pod),
@@ -126,6 +130,7 @@ def write_scenario(folder: Path, *, truth: str | None = TRUTH) -> Path:
         observed("2025-12-15 17:28:26", manifest("Service", "cart", spec={"selector": {"app": "cart"}})),
         observed("2025-12-15 17:28:26", manifest("Service", "all", spec={"selector": {}})),
         observed("2025-12-15 17:28:26", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"}}),
+        observed("2025-12-15 17:28:26", scaler),
         # in the order of no clock, with a change of status alone, and one of the specification
         observed("2025-12-15 17:38:25", deployment(0, "12", 0)),
         observed("2025-12-15 17:33:25", deployment(1, "11", 0)),
@@ -198,10 +203,10 @@ def test_scenario_becomes_a_suite_that_verifies(source: Path, tmp_path: Path) ->
     kinds = {entry.path: (entry.kind, entry.n_rows) for entry in manifest_.files}
     assert {name: found for name, found in kinds.items() if "alerts_at" not in name} == {
         "changes.jsonl": ("changes", 1),
-        "objects.jsonl": ("objects", 8),
+        "objects.jsonl": ("objects", 9),
         "topology.json": ("topology", 1),
         "raw/k8s_events_raw.tsv": ("events", 2),
-        "raw/k8s_objects_raw.tsv": ("objects", 18),
+        "raw/k8s_objects_raw.tsv": ("objects", 19),
         "raw/metrics/service_cart_raw.tsv": ("metrics", 2),
         "raw/otel_logs_raw.tsv": ("logs", 1),
         "raw/otel_traces_raw.tsv": ("traces", 3),
@@ -233,6 +238,7 @@ def test_objects_are_the_last_observation_without_managed_fields_and_secrets(
     assert sorted(objects) == [
         ("ConfigMap", "cart-config"),
         ("Deployment", "cart"),
+        ("HorizontalPodAutoscaler", "cart"),
         ("Node", "node-1"),
         ("Pod", "cart-5d8f7c9b6d-x2v5z"),
         ("ReplicaSet", "cart-5d8f7c9b6d"),
@@ -274,7 +280,7 @@ def test_rows_without_an_object_are_counted(source: Path, tmp_path: Path) -> Non
 def test_topology_has_owners_uses_selections_and_calls(source: Path, tmp_path: Path) -> None:
     report = import_itbench(source, "lite", None, tmp_path)
     topology = json.loads((report.suite_path / "scenario-002" / "topology.json").read_text())
-    assert len(topology["nodes"]) == 8
+    assert len(topology["nodes"]) == 9
     for node in topology["nodes"]:
         entity = parse_canonical(node["id"])
         assert (entity.kind, entity.namespace, entity.name) == (node["kind"], node["namespace"], node["name"])
@@ -284,10 +290,12 @@ def test_topology_has_owners_uses_selections_and_calls(source: Path, tmp_path: P
         "shop/Deployment/cart",
     )
     assert {(edge["source"], edge["relation"], edge["target"]) for edge in topology["edges"]} == {
-        (pod, "owned_by", replicas),
-        (replicas, "owned_by", cart),
+        (replicas, "owns", pod),
+        (cart, "owns", replicas),
         (cart, "uses", "shop/ConfigMap/cart-config"),
         (cart, "uses", "shop/Secret/cart-key"),
+        (pod, "runs_on", "Node/node-1"),
+        ("shop/HorizontalPodAutoscaler/cart", "scales", cart),
         ("shop/Service/cart", "selects", pod),
         ("shop/Service/cart", "selects", cart),
     }, "frontend was never observed, so nobody calls it"
