@@ -25,6 +25,7 @@ RESOLVER_VERSION = 1
 """Raised whenever a resolution can change; part of the signature."""
 
 _CACHE = 20_000
+_CACHED_LENGTH = 512
 
 
 class EntityClass(StrEnum):
@@ -177,7 +178,9 @@ class Resolver:
         if found is None:
             if len(self._cache) >= _CACHE:
                 self._cache.clear()
-            found = self._cache[profile, raw] = self._read_anew(raw, profile)
+            found = self._read_anew(raw, profile)
+            if len(raw) <= _CACHED_LENGTH:
+                self._cache[profile, raw] = found
         return found
 
     def _read_anew(self, raw: str, profile: Profile) -> _Reading:
@@ -199,7 +202,7 @@ class Resolver:
         root_set = self._classes.root_set(meeting.group)
         if root_set is None:
             distance = self._classes.distance(meeting.group)
-            hops = "not connected with" if distance is None else f"{distance} hops from"
+            hops = "not connected with" if distance is None else f"{distance} hop{'s'[: distance != 1]} from"
             message = _with_notes(f"group {group.id}, {hops} a root cause", parsed)
             return _Reading(
                 str(entity), meeting.rule, group.id, False, EntityClass.VICTIM, distance, None, key, message
@@ -243,7 +246,7 @@ class Resolver:
         top = self._groups.logical.of(entity).top
         if profile is Profile.ITBENCH_AA and top is not None and top in self._inventory:
             return EntityClass.UNRELATED, f"of {top}, which is in no group"
-        return EntityClass.UNKNOWN, "not in the inventory"
+        return EntityClass.UNKNOWN, "in no group" if self._inventory.is_none else "not in the inventory"
 
     def _key(self, entity: Entity, profile: Profile) -> Hashable:
         if profile is Profile.ITBENCH_AA:
