@@ -14,6 +14,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -97,6 +98,7 @@ class BubblewrapSandbox:
         self.limits = limits
         self._own_scratch = own_scratch
         self._is_closed = False
+        self._ending = threading.Event()
         self._id = dropped_id()
         if self._id is not None:
             _hand_over(self.scratch, self._id)
@@ -115,6 +117,10 @@ class BubblewrapSandbox:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
+        self._ending.set()
 
     def close(self) -> None:
         """Remove the scratch folder if it is the sandbox's own."""
@@ -145,6 +151,7 @@ class BubblewrapSandbox:
                 watcher=Watcher(self.limits, self.scratch, self._usage),
                 root_pid=started.init_pid,
                 stop=started.stop,
+                is_ending=self._ending.is_set,
             )
             started.wait_until_gone()
             exit_code = started.exit_code()

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -49,6 +50,7 @@ class UnsandboxedShell:
         self.forbidden = tuple(forbidden)
         self._own_scratch = own_scratch
         self._is_closed = False
+        self._ending = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +62,10 @@ class UnsandboxedShell:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
+        self._ending.set()
 
     def close(self) -> None:
         """Remove the scratch folder if it is our own."""
@@ -111,6 +117,7 @@ class UnsandboxedShell:
             watcher=Watcher(self.limits, self.scratch, Usage()),
             root_pid=lambda: process.pid,
             stop=stop,
+            is_ending=self._ending.is_set,
         )
         code = ending.return_code
         exit_code = code if code >= 0 else 128 - code

@@ -49,6 +49,7 @@ def supervise(
     watcher: Watcher,
     root_pid: Callable[[], int | None],
     stop: Callable[[], None],
+    is_ending: Callable[[], bool] = lambda: False,
 ) -> Ending:
     """Read the output of a command until it ends or a limit stops it.
 
@@ -68,6 +69,8 @@ def supervise(
         The process whose descendants are watched, once it is known.
     stop : callable
         Ends the command and all its processes; may be called more than once.
+    is_ending : callable
+        True once nobody waits for the command any more.
 
     Notes
     -----
@@ -89,7 +92,9 @@ def supervise(
         while process.poll() is None:
             now = time.monotonic()
             if limit_hit is None:
-                if now >= deadline:
+                if is_ending():
+                    limit_hit = "trial"
+                elif now >= deadline:
                     limit_hit = "wall"
                 elif output.n_bytes >= limits.output_kill:
                     limit_hit = "output"
@@ -185,6 +190,7 @@ def finished(
 
 def _notes(limits: Limits, time_s: float) -> dict[str, str]:
     return {
+        "trial": "command stopped: the trial is over",
         "wall": f"command stopped: it ran longer than {time_s:g} s",
         "output": f"command stopped: it printed more than {limits.output_kill // MIB} MiB",
         "memory": f"command stopped: its processes used more than {limits.resident_mb} MiB of memory",

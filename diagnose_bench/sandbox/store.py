@@ -111,11 +111,11 @@ class SnapshotStore:
         Raises
         ------
         SandboxPolicyError
-            The folder holds something that a snapshot cannot hold, or cannot be read.
+            The folder holds something that a snapshot cannot hold, cannot be read, or may not be shown.
         DigestMismatchError
             A copied file is not the one in the manifest.
         """
-        key = (snapshot.resolve(), digest)
+        key = (policy.check_source(snapshot, ()), digest)
         if key not in self._staged:
             home = self.folder / secrets.token_hex(16)
             copy = home / "snapshot"
