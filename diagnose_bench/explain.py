@@ -182,7 +182,8 @@ def _arithmetic(codes: tuple[int, ...], n_correct: int, n_wrong: int, n_root_cau
     terms = [Fraction(nth, rank) for nth, rank in enumerate(ranks, start=1)]
     total = sum(terms, Fraction(0)) / n_root_causes
     shown = " + ".join(f"{nth}/{rank}" for nth, rank in enumerate(ranks, start=1))
-    lines.append(f"ranked: ({shown}) / {n_root_causes} = {total} = {float(total):.4g}")
+    decimal = "" if total.denominator == 1 else f" = {float(total):.4g}"
+    lines.append(f"ranked: ({shown}) / {n_root_causes} = {total}{decimal}")
     return lines
 
 
@@ -214,7 +215,7 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
         if entity.entity is not None and entity.entity != entity.raw:
             lines.append(f"     read as {_one_line(entity.entity)}")
         lines.append(f"     {_judgement(entity)}")
-        if entity.message:
+        if entity.message and entity.class_ not in ("root_cause", "victim"):
             lines.append(f"     {_one_line(entity.message)}")
     if not profile.entities and score is not None:
         lines.append("  nothing named")

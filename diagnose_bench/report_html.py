@@ -304,7 +304,8 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "via_alias": entity.via_alias,
         "group": entity.group,
         "hops": "" if entity.distance is None else str(entity.distance),
-        "message": _cut(entity.message, _MAX_NAME)[0],
+        # The columns say it all of these two.
+        "message": "" if entity.class_ in ("root_cause", "victim") else _cut(entity.message, _MAX_NAME)[0],
     }
 
 
