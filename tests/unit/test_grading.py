@@ -388,7 +388,7 @@ def test_constant_baseline_is_chosen_without_the_scenario_it_is_scored_on(tmp_pa
     suite = write_suite(tmp_path, {one: truth_of(one, names) for one, names in roots.items()})
     run = write_run(tmp_path / "run", suite, {(one, 1): Trial([]) for one in ids})
     baselines = score_run(run).baselines
-    # Without 001 (or 002): cart and valkey hit one each, so the first by name. Without 003 or 004: cart has two.
+    # Without 001 (or 002): cart and valkey hit one each, so the first by name. Without 003 (or 004): cart.
     # So it hits in 001 and 002 and misses in 003; where nothing is wrong a name is wrong: 2/4.
     chosen = {one: name and name.rsplit("/", 1)[1] for one, name in baselines.constant.entities.items()}
     assert {one: name and name.split("-")[0] for one, name in chosen.items()} == dict.fromkeys(ids, "cart")
