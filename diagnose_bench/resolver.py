@@ -110,7 +110,7 @@ class Resolver:
             for namespace in (group.namespace, *(entity.namespace for entity in group.entities))
             if namespace
         }
-        decoys = [parse_canonical(decoy.entity) for decoy in truth.decoys]
+        decoys = [inventory.as_known(parse_canonical(decoy.entity)) for decoy in truth.decoys]
         self._decoys = {
             Profile.STRICT: frozenset(self._key(decoy, Profile.STRICT) for decoy in decoys),
             Profile.ITBENCH_AA: frozenset(self._key(decoy, Profile.ITBENCH_AA) for decoy in decoys),

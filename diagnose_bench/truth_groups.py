@@ -37,7 +37,7 @@ class Meeting:
 class TruthGroup:
     """One group: exact entities, or a kind with names and filters, in canonical kinds and namespaces."""
 
-    def __init__(self, index: int, group: Group, kinds: KindTable) -> None:
+    def __init__(self, index: int, group: Group, kinds: KindTable, inventory: Inventory) -> None:
         self.index = index
         self.id = group.id
         self.is_root = group.root_cause
@@ -57,7 +57,7 @@ class TruthGroup:
             elif kinds.is_cluster_scoped(self.kind, self.api_group):
                 self.namespace = ""
                 entities += [Entity("", self.kind, self.api_group, name) for name in self.names]
-        self.entities = tuple(entities)
+        self.entities = tuple(inventory.as_known(entity) for entity in entities)
         self.wild_kind = bool(self.kind) and not self.api_group and not kinds.is_builtin(self.kind)
 
     def is_kind_of(self, entity: Entity) -> bool:
@@ -83,7 +83,9 @@ class TruthGroups:
 
     def __init__(self, truth: GroundTruth, inventory: Inventory, kinds: KindTable) -> None:
         self._inventory = inventory
-        self.groups = tuple(TruthGroup(index, group, kinds) for index, group in enumerate(truth.groups))
+        self.groups = tuple(
+            TruthGroup(index, group, kinds, inventory) for index, group in enumerate(truth.groups)
+        )
         self.entities = frozenset(entity for group in self.groups for entity in group.entities)
         stems = [
             (group.namespace, item.stem)
