@@ -48,7 +48,8 @@ _REASONS = {
     "int_type": "must be an integer",
     "float_type": "must be a number",
 }
-_EXAMPLE = '{"root_causes": [{"entity": "namespace/Kind/name", "reasoning": "..."}]}'
+# In words: an agent that prints this message must not be read as having answered with the example.
+_EXPECTED = 'an object with "root_causes", a list of objects that have an "entity": "namespace/Kind/name"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,4 +230,4 @@ def _refused(problems: Sequence[str]) -> DiagnosisError:
     shown = [f"  {problem}" for problem in problems[:_MAX_PROBLEMS]]
     if len(problems) > _MAX_PROBLEMS:
         shown.append(f"  and {len(problems) - _MAX_PROBLEMS} more")
-    return DiagnosisError("\n".join(["the diagnosis is not accepted:", *shown, f"Expected: {_EXAMPLE}"]))
+    return DiagnosisError("\n".join(["the diagnosis is not accepted:", *shown, f"Expected: {_EXPECTED}"]))

@@ -18,8 +18,8 @@ from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import dropped_id
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.self_check import self_check
 from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.self_check import self_check
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
 from diagnose_bench.suite import Scenario

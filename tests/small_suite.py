@@ -1,4 +1,4 @@
-"""A suite of two small snapshots for tests of runs: alerts, objects and one event that names the broken object."""
+"""A suite of two small snapshots for tests of runs: each has one event that names the broken object."""
 
 from __future__ import annotations
 
