@@ -31,7 +31,9 @@ SuiteOption = Annotated[
 ]
 TruthOption = Annotated[
     Path | None,
-    typer.Option("--truth", help="Folder of the truths, when it is not …/ground_truth/<suite> beside the suite."),
+    typer.Option(
+        "--truth", help="Folder of the truths, when it is not …/ground_truth/<suite> beside the suite."
+    ),
 ]
 
 
