@@ -289,7 +289,7 @@ def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress
     waiting: dict[str, list[PlannedTrial]] = {}
     for trial, record in store.trials():
         if record is not None and record.outcome.is_scored:
-            outcomes[record.outcome] += 1
+            outcomes[record.outcome.value] += 1
         else:
             waiting.setdefault(trial.scenario_id, []).append(trial)
     n_resumed = outcomes.total()
@@ -301,8 +301,12 @@ def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress
             for trial in waiting[scenario.id]:
                 progress.trial_started(trial)
                 record = run_trial(trial, agent, setting, store)
-                outcomes[record.outcome] += 1
+                outcomes[record.outcome.value] += 1
                 progress.trial_ended(record)
+                if record.outcome is Outcome.HARNESS_ERROR:
+                    progress.note(
+                        f"{trial.scenario_id}, repeat {trial.repeat}: harness_error: {record.reason}"
+                    )
     return RunSummary(store.path, store.manifest, outcomes, n_resumed)
 
 
