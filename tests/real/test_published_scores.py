@@ -165,7 +165,7 @@ def test_published_agent_answer_of_scenario_two_scores_one_half(
     import_diagnoses(source, agent="recorded", suite=public_suite, out=tmp_path / "run")
     others = [scenario_id(number) for number in PUBLIC if number != 2]
     scorecard = score_run(tmp_path / "run", exclude=others)
-    # flagd-config is the root; flagd is in no group, and without a snapshot nobody knows it: one of two names.
+    # flagd-config is the root; flagd is in no group, and no snapshot knows it: one of two names.
     assert scorecard.number == 0.5
     entities = scorecard.scenarios[0].trials[0].entities
     assert [(entity.raw, entity.class_) for entity in entities] == [
