@@ -53,6 +53,9 @@ class SandboxSession:
         self.outputs.append(result.shown)
         return CommandReply(result.shown, result.exit_code)
 
+    def close(self) -> None:
+        pass
+
     def submit(self, data: bytes) -> SubmitReply:
         self.submitted.append(data)
         return SubmitReply(True, "accepted")
@@ -233,6 +236,19 @@ def test_recent_change_takes_the_latest_creation(diagnose: Any) -> None:
         manifest("Service", "old", creationTimestamp="2025-02-01T10:15:00Z"),
     ]
     assert diagnose("recent-change", files)[0] == ["shop/Service/new"]
+
+
+def test_recent_change_falls_back_to_what_changed_before_the_detection(diagnose: Any) -> None:
+    late = {"time": "2025-03-01T10:29:30Z", "entity": "shop/ConfigMap/db-config", "patch": []}
+    assert diagnose("recent-change", {**FILES, "changes.jsonl": [late]})[0] == ["shop/ConfigMap/db-config"]
+
+
+def test_a_row_of_another_shape_hides_no_other_row(diagnose: Any) -> None:
+    strange = [{"metadata": "x", "involvedObject": 1, "resource": [], "status": "up", "labels": None}]
+    files = {
+        name: [*strange, *content] if name.endswith(".jsonl") else content for name, content in FILES.items()
+    }
+    assert diagnose("loudest", files)[0] == ["shop/Deployment/frontend"]
 
 
 RAW: dict[str, Any] = {

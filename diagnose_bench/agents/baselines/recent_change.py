@@ -6,26 +6,35 @@ from collections.abc import Sequence
 
 from diagnose_bench.agents.baselines.baseline import Named
 from diagnose_bench.agents.baselines.evidence import Evidence
+from diagnose_bench.entity import Entity
 
 # Controllers make, count and renew these all day long: a change of one is an echo of another.
 _ECHOES = frozenset({"Pod", "ReplicaSet", "Job", "Endpoints", "EndpointSlice", "Lease", "Event", "Node"})
 
 
 def name_recent_change(evidence: Evidence) -> Sequence[Named]:
-    """The object of the last recorded revision, else of the last creation, else of the last normal event."""
-    symptom = _first_symptom(evidence)
-    start = evidence.window[0]
-    created = sorted((time, entity) for entity, time in evidence.created.items() if start <= time <= symptom)
-    for what, candidates in (
-        ("changed", evidence.changes(symptom)),
-        ("created", created),
-        ("seen in an event", evidence.happened(symptom)),
+    """The object of the last recorded revision, else of the last creation, else of the last event.
+
+    """The object of the last revision on record, else of the last creation, else of a normal event.
+    other reasons, and an object's change is recorded late.
+    """
+    symptom, detected = _first_symptom(evidence), evidence.window[1]
+    for what, look in (
+        ("changed", evidence.changes),
+        ("created", lambda until: _created(evidence, until)),
+        ("seen in an event", evidence.happened),
     ):
-        found = [(time, entity) for time, entity in candidates if entity.kind not in _ECHOES]
-        if found:
-            time, entity = found[-1]
-            return [Named(entity, f"{what} at {time}, the last before the symptom at {symptom}")]
+        for until in dict.fromkeys((symptom, detected)):
+            found = [(time, entity) for time, entity in look(until) if entity.kind not in _ECHOES]
+            if found:
+                time, entity = found[-1]
+                return [Named(entity, f"{what} at {time}, the last until {until}")]
     return ()
+
+
+def _created(evidence: Evidence, until: str) -> list[tuple[str, Entity]]:
+    created = [(time, entity) for entity, time in evidence.created.items()]
+    return sorted((time, entity) for time, entity in created if evidence.window[0] <= time <= until)
 
 
 def _first_symptom(evidence: Evidence) -> str:

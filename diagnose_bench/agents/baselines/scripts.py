@@ -31,6 +31,18 @@ def table(pattern):
     for path in sorted(glob.glob(root + "/raw/" + pattern)):
         with open(path, errors="replace", newline="") as file:
             yield from csv.DictReader(file, delimiter="\t")
+def part(row, key):
+    value = row.get(key)
+    return value if isinstance(value, dict) else {}
+def events():
+    yield from rows(root + "/events.jsonl")
+    for row in table("*events*.tsv"):
+        try:
+            body = json.loads(row.get("Body") or "")
+        except ValueError:
+            continue
+        if isinstance(body, dict):
+            yield part(body, "object")
 def second(text):
     found = re.search(r"(\d{4}-\d\d-\d\d)[T ](\d\d)[:-]?(\d\d)[:-]?(\d\d(?:\.\d{1,6})?)", str(text))
     return "%sT%s:%s:%s" % found.groups() if found else ""
@@ -40,7 +52,7 @@ def show(*fields):
 
 WINDOW = r"""
 for manifest in documents(root + "/snapshot.json"):
-    window = manifest.get("window") or {}
+    window = part(manifest, "window") if isinstance(manifest, dict) else {}
     show(*(second(window.get(key, "")) for key in ("start", "detected_at", "end")))
 """
 
@@ -54,7 +66,7 @@ def see(time, alert):
         since = second(alert.get("startsAt") or alert.get("activeAt") or "")
         looks.setdefault(time, []).append((labels, since))
 for alert in rows(root + "/alerts.jsonl"):
-    status = alert.get("status") or {}
+    status = part(alert, "status")
     muted = status.get("silencedBy") or status.get("inhibitedBy")
     if status.get("state", "active") == "active" and not muted:
         see(second(alert.get("observedAt") or alert.get("startsAt") or ""), alert)
@@ -79,8 +91,10 @@ for labels, since in looks[max(until) if until else min(looks)] if looks else []
 
 OBJECTS = r"""
 for item in rows(root + "/objects.jsonl"):
-    meta = item.get("metadata") or {}
-    owners = [o for o in meta.get("ownerReferences") or [] if o.get("controller", True)]
+    meta = part(item, "metadata")
+    owners = meta.get("ownerReferences")
+    owners = [o for o in owners if isinstance(o, dict)] if isinstance(owners, list) else []
+    owners = [o for o in owners if o.get("controller", True)]
     owner = [owners[0].get(key, "") for key in ("apiVersion", "kind", "name")] if owners else []
     show(item.get("apiVersion"), item.get("kind"), meta.get("namespace") or "", meta.get("name"), owner,
          second(meta.get("creationTimestamp", "")))
@@ -98,8 +112,8 @@ def add(key, bad, n=1):
     pair[0] += n if bad else 0
     pair[1] += n
 for span in rows(root + "/traces.jsonl"):
-    resource = span.get("resource") or {}
-    key = ("spans", resource.get("k8s.namespace.name", ""), "", span.get("service", ""))
+    space = part(span, "resource").get("k8s.namespace.name", "")
+    key = ("spans", str(space), "", str(span.get("service", "")))
     add(key, str(span.get("statusCode")).upper().endswith("ERROR"))
 for span in table("*traces*.tsv"):
     add(("spans", space_of(span), "", span.get("ServiceName") or ""), span.get("StatusCode") == "Error")
@@ -110,28 +124,18 @@ for path in sorted(glob.glob(root + "/logs/*.log")):
             add(("logs", space, "", name), error.search(line))
 for line in rows(root + "/logs.jsonl"):
     name = line.get("workload") or line.get("service") or ""
-    add(("logs", line.get("namespace", ""), "", name), error.search(json.dumps(line)))
+    add(("logs", str(line.get("namespace", "")), "", str(name)), error.search(json.dumps(line)))
 for line in table("*logs*.tsv"):
     text = "%s %s" % (line.get("SeverityText") or "", line.get("Body") or "")
     add(("logs", space_of(line), "", line.get("ServiceName") or ""), error.search(text))
-events = {}
-def event(item):
-    about = item.get("involvedObject")
-    meta = item.get("metadata") or {}
-    if isinstance(about, dict):
-        number = item.get("count") if isinstance(item.get("count"), int) else 1
-        key = (about.get("namespace", ""), about.get("kind", ""), about.get("name", ""))
-        events[meta.get("namespace"), meta.get("name"), item.get("reason")] = (key, item.get("type"), number)
-for item in rows(root + "/events.jsonl"):
-    event(item)
-for row in table("*events*.tsv"):
-    try:
-        body = json.loads(row.get("Body") or "")
-    except ValueError:
-        continue
-    if isinstance(body, dict) and isinstance(body.get("object"), dict):
-        event(body["object"])
-for key, type, number in events.values():
+last = {}
+for item in events():
+    about, meta, number = part(item, "involvedObject"), part(item, "metadata"), item.get("count")
+    if about:
+        key = tuple(str(about.get(key, "")) for key in ("namespace", "kind", "name"))
+        event = str(meta.get("namespace")), str(meta.get("name")), str(item.get("reason"))
+        last[event] = key, item.get("type"), number if isinstance(number, int) else 1
+for key, type, number in last.values():
     add(("events", *key), type == "Warning", number)
 loud = sorted((key for key in counts if counts[key][0]), key=lambda key: (-counts[key][0], key))
 for key in loud[:400]:
@@ -140,8 +144,10 @@ for key in loud[:400]:
 
 EDGES = r"""
 for topology in documents(root + "/topology.json"):
-    for edge in topology.get("edges") or []:
-        show(edge.get("source"), edge.get("relation"), edge.get("target"))
+    edges = topology.get("edges") if isinstance(topology, dict) else None
+    for edge in edges if isinstance(edges, list) else []:
+        if isinstance(edge, dict):
+            show(edge.get("source"), edge.get("relation"), edge.get("target"))
 """
 
 CHANGES = r"""
@@ -155,11 +161,11 @@ for change in [c for c in found if c[0] <= until][-200:]:
 HAPPENED = r"""
 start, until = sys.argv[2:4]
 found = set()
-for item in rows(root + "/events.jsonl"):
-    about = item.get("involvedObject") or {}
+for item in events():
+    about = part(item, "involvedObject")
     time = second(item.get("firstTimestamp") or item.get("eventTime") or item.get("lastTimestamp") or "")
     if item.get("type") == "Normal" and start <= time <= until:
-        found.add((time, about.get("namespace", ""), about.get("kind", ""), about.get("name", "")))
+        found.add((time, *(str(about.get(key, "")) for key in ("namespace", "kind", "name"))))
 for row in sorted(found)[-200:]:
     show(*row)
 """
