@@ -15,8 +15,8 @@ _ECHOES = frozenset({"Pod", "ReplicaSet", "Job", "Endpoints", "EndpointSlice", "
 def name_recent_change(evidence: Evidence) -> Sequence[Named]:
     """The object of the last recorded revision, else of the last creation, else of the last event.
 
-    """The object of the last revision on record, else of the last creation, else of a normal event.
-    other reasons, and an object's change is recorded late.
+    Where nothing of a kind came before the first symptom, the last until the detection counts: alerts may
+    have other reasons, and an object's change is recorded late.
     """
     symptom, detected = _first_symptom(evidence), evidence.window[1]
     for what, look in (
