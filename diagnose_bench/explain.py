@@ -22,6 +22,8 @@ from diagnose_bench.store import RunStore
 from diagnose_bench.text import visible
 from diagnose_bench.verdicts import verdict_of
 
+_MAX_LINE = 1000
+
 
 @dataclass(frozen=True)
 class ProfileExplanation:
@@ -241,4 +243,4 @@ def _because(reason: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return visible(text, keep_lines=False)
+    return visible(text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + "…", keep_lines=False)

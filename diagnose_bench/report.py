@@ -187,6 +187,14 @@ def averaged_over(scorecard: Scorecard) -> str:
     return text if scorecard.subset is None else f"subset: {text}"
 
 
+def signatures(report: Report) -> list[tuple[str, str]]:
+    """Each signature once, with the labels of the runs that carry it."""
+    labels: dict[str, list[str]] = {}
+    for agent in report.agents:
+        labels.setdefault(agent.scorecard.signature, []).append(agent.label)
+    return [(", ".join(names), signature) for signature, names in labels.items()]
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 

@@ -17,6 +17,7 @@ from diagnose_bench.report import (
     percent,
     points,
     scenario_of,
+    signatures,
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
 from diagnose_bench.text import visible
@@ -57,8 +58,7 @@ def report_markdown(report: Report) -> str:
         for verdict, meaning in VERDICT_MEANINGS.items()
     ]
     lines += ["", "## Limits of the number", "", *(f"- {limit}" for limit in LIMITS), "", "## Signature", ""]
-    for agent in report.agents:
-        lines.append(f"- {escape(agent.label)}: {code(agent.scorecard.signature)}")
+    lines += [f"- {escape(labels)}: {code(signature)}" for labels, signature in signatures(report)]
     return "\n".join(lines) + "\n"
 
 

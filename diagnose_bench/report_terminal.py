@@ -20,6 +20,7 @@ from diagnose_bench.report import (
     percent,
     points,
     scenario_of,
+    signatures,
 )
 from diagnose_bench.text import visible
 
@@ -55,10 +56,11 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
     console.print(Text(f"One sign per repeat: {legend}", style="dim"))
     for notice in report.notices:
         console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
-    for agent in report.agents:
-        label = f"{_clean(agent.label)}: " if len(report.agents) > 1 else ""
+    found = signatures(report)
+    for labels, signature in found:
+        label = f"{_clean(labels)}: " if len(found) > 1 else ""
         # One line whatever the width: a signature is copied, and a break in it would be copied too.
-        console.print(Text(f"{label}{_clean(agent.scorecard.signature)}"), soft_wrap=True)
+        console.print(Text(f"{label}{_clean(signature)}"), soft_wrap=True)
 
 
 def _agents_table(report: Report) -> Table:
