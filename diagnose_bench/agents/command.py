@@ -11,7 +11,7 @@ import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
@@ -161,11 +161,23 @@ def _shortened(name: str) -> str:
 
 @contextmanager
 def _private_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="diagnose-bench-agent-"))
+    folder = Path(tempfile.mkdtemp(prefix="diagnose-bench-agent-", dir=_place()))
     try:
         yield folder
     finally:
         remove_tree(folder)
+        if folder.is_symlink():
+            folder.unlink()
+
+
+def _place() -> str:
+    """Where programs may be started: some machines forbid it in their folder for temporary files."""
+    usual = tempfile.gettempdir()
+    for place in (usual, "/var/tmp", os.path.expanduser("~")):
+        with suppress(OSError):
+            if not os.statvfs(place).f_flag & os.ST_NOEXEC and os.access(place, os.W_OK | os.X_OK):
+                return place
+    return usual
 
 
 def _write_log(path: Path, errors: bytes) -> None:

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -284,7 +285,8 @@ def test_a_file_that_is_no_program_is_an_agent_error(stage: Stage, tmp_path: Pat
     for confined in (True, False):
         record = stage.program([str(program)], confined=confined)
         assert record.outcome is Outcome.AGENT_ERROR, record
-        assert "Exec format error" in record.reason or "not found" in record.reason
+        how = "ended with exit code 127" if confined else "could not be started"
+        assert how in record.reason
 
 
 @pytest.mark.parametrize("confined", [True, False])
@@ -391,6 +393,48 @@ def test_a_caller_that_dies_in_the_middle_holds_up_nothing(stage: Stage) -> None
     )
     assert "next\n" in stage.errors()
     assert record.n_commands == 2
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'rm -rf "$(dirname "$DIAGNOSE_BENCH_TASK")"',
+        "chmod 000 .. 2>/dev/null; chmod 000 .",
+        "for n in {1..1500}; do mkdir d && cd d || exit 0; done",
+        "kill -STOP $$",
+    ],
+)
+def test_what_an_agent_does_to_its_folder_or_itself_harms_only_itself(stage: Stage, script: str) -> None:
+    before = set(os.listdir(tempfile.gettempdir()))
+    record = stage.bash(script, time_limit_s=1.0)
+    assert record.outcome in (Outcome.NO_DIAGNOSIS, Outcome.AGENT_ERROR, Outcome.TIME_LIMIT)
+    left = set(os.listdir(tempfile.gettempdir())) - before
+    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+
+
+def test_a_link_in_the_place_of_its_folder_leads_the_cleaning_nowhere(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    script = f"""
+        folder=$(dirname "$DIAGNOSE_BENCH_TASK")
+        ln -s {tmp_path} link; rm -rf "$folder/tools"; ln -s {tmp_path} "$folder/tools"
+        mv "$folder" "$folder.moved"; ln -s {tmp_path} "$folder"; rm -rf "$folder.moved"
+        """
+    before = set(os.listdir(tempfile.gettempdir()))
+    record = stage.bash(script)
+    assert (tmp_path / "precious").read_text() == "kept"
+    left = set(os.listdir(tempfile.gettempdir())) - before
+    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+    assert record.outcome is not Outcome.DIAGNOSED
+
+
+def test_a_very_long_path_of_temporary_files_does_no_harm(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ("long" * 40) / ("path's name " * 5)
+    place.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    record = stage.bash(f"""echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" """)
+    assert record.outcome is Outcome.DIAGNOSED, stage.errors()
 
 
 def test_nonsense_on_the_socket_holds_up_nothing(stage: Stage) -> None:
