@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from markdown_it import MarkdownIt
 from unit.report_samples import hostile_report
 from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
@@ -144,6 +145,20 @@ def test_html_report_shows_who_was_blamed_and_how_far_from_the_root(tmp_path: Pa
     assert "mean over 1 scenario, each over 1 planned trial" in page
     assert "cat file-1" in page
     assert "cart checkout frontend valkey" in page
+
+
+def test_markdown_report_as_a_renderer_reads_it_has_no_link_image_or_html(report: Report) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(report_markdown(report))
+    inner = [token for outer in tokens for token in (outer, *(outer.children or ()))]
+    kinds = {token.type for token in inner}
+    assert not kinds & {"html_block", "html_inline", "image", "link_open", "fence", "code_block"}
+    assert [token.tag for token in tokens if token.type == "heading_open"].count("h1") == 1
+    # Every row of a table has as many cells as its head.
+    for index, token in enumerate(tokens):
+        if token.type == "tr_open":
+            cells = [one.type for one in tokens[index : index + 40]]
+            cells = cells[: cells.index("tr_close")]
+            assert len([one for one in cells if one in ("th_open", "td_open")]) in (9, 4)
 
 
 def test_markdown_report_contains_no_live_markup(report: Report) -> None:
