@@ -1,7 +1,7 @@
 """A filter of a truth: one regular expression that a whole name must match, and how specific it is.
 
-A name longer than Kubernetes allows never matches. Names come from agents, so a filter that backtracking could
-make slow is matched by an engine without backtracking.
+A name longer than Kubernetes allows never matches. Names come from agents, so a filter that
+backtracking could make slow is matched by an engine without backtracking.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from diagnose_bench.alias_classes import AliasClasses
 from diagnose_bench.entity import Entity, ParsedEntity, parse_canonical, parse_entity
 from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.inventory import Inventory
-from diagnose_bench.kinds import CustomKind
+from diagnose_bench.kinds import BUILTIN_KINDS, CustomKind
 from diagnose_bench.locate import Ambiguous, Locator
 from diagnose_bench.logical import Rule, is_chaos, is_workload
 from diagnose_bench.outcome import Profile
@@ -273,6 +273,7 @@ def _kinds_of_truth(truth: GroundTruth) -> list[CustomKind]:
     customs = [
         CustomKind(entity.kind, entity.group, cluster_scoped=(entity.kind, entity.group) not in namespaced)
         for entity in entities
+        if not BUILTIN_KINDS.is_builtin(entity.kind)
     ]
     for group in truth.groups:
         if group.kind:
