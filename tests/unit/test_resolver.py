@@ -552,3 +552,48 @@ def test_ten_thousand_distinct_names_get_ten_thousand_codes() -> None:
     resolver = Resolver(truth(pattern("cart", "Pod", "cart-.*", is_root=True)), SHOP)
     resolved = resolver.resolve([f"shop/Service/s{n}" for n in range(10_000)], AA)
     assert resolved.codes == tuple(range(1, 10_001))
+
+
+def test_a_schedule_stands_for_children_of_the_kind_that_it_spawned() -> None:
+    snapshot = inventory(
+        "chaos/Schedule/delay",
+        "chaos/NetworkChaos/lag-1<chaos/Schedule/delay",
+        "chaos/NetworkChaos/delay-5c2dr",
+    )
+    network = pattern("lag", "NetworkChaos", "lag-[0-9]", is_root=True, namespace="chaos")
+    assert one(Resolver(truth(network), snapshot), "chaos/Schedule/delay").rule is Rule.SPAWNED
+    stress = pattern("lag", "StressChaos", "delay", is_root=True, namespace="chaos")
+    assert codes(Resolver(truth(stress), snapshot), "chaos/Schedule/delay") == (1,)
+
+
+def test_a_filter_is_tried_on_the_names_of_the_workloads_own_pods() -> None:
+    """With Pods in the inventory there is no need for made-up names: this filter fits one real Pod."""
+    resolver = Resolver(truth(pattern("one", "Pod", "cart-755465879b-a+", is_root=True)), SHOP)
+    assert one(resolver, "shop/Deployment/cart").rule is Rule.FILTER
+    assert one(resolver, "shop/Pod/cart-755465879b-bbbbb").rule is Rule.OWNER
+    made_up = Resolver(truth(pattern("one", "Pod", "cart-5d8f7c9b6d-x2v5z", is_root=True)), SHOP)
+    assert codes(made_up, "shop/Deployment/cart") == (1,)
+
+
+def test_jobs_and_pods_of_a_cron_job_are_one() -> None:
+    snapshot = inventory(
+        "shop/CronJob/backup",
+        "shop/Job/backup-28391234<shop/CronJob/backup",
+        "shop/Pod/backup-28391234-x2v5z<shop/Job/backup-28391234",
+    )
+    resolver = Resolver(truth(root("backup", "shop/CronJob/backup")), snapshot)
+    named = ["shop/Job/backup-28391234", "shop/Pod/backup-28391234-x2v5z", "shop/Pod/backup-28399999-bbbbb"]
+    assert [entry.rule for entry in resolver.resolve(named, AA).entities] == [
+        Rule.OWNER,
+        Rule.OWNER,
+        Rule.FORM,
+    ]
+    assert codes(resolver, *named) == (0, 0, 0)
+
+
+def test_a_pod_whose_replica_set_was_not_recorded_still_has_its_workload() -> None:
+    snapshot = inventory(
+        "shop/Deployment/cart", "shop/Pod/cart-755465879b-aaaaa<shop/ReplicaSet/cart-755465879b"
+    )
+    resolver = Resolver(truth(root("cart", "shop/Deployment/cart")), snapshot)
+    assert one(resolver, "shop/Pod/cart-755465879b-aaaaa").rule is Rule.FORM
