@@ -106,7 +106,7 @@ def test_real_names_are_read(text: str, expected: ParsedEntity) -> None:
     "text",
     ["", "   ", "\u200b", "the cart deployment is broken", "shop/Deployment/", "shop//cart", "/",
      "shop/Deployment/cart -n other", "shop/Deployment/cart (Service)", "shop/D\u0435ployment/cart",
-     "shop/Deployment/ca\nrt", "shop/Deployment/ca\x00rt", "a" * 5000],
+     "shop/Deployment/ca\nrt", "shop/Deployment/ca\x00rt", "shop/Deployment/\ud800", "a" * 5000],
 )  # fmt: skip
 def test_anything_else_is_unparseable(text: str) -> None:
     assert parse_entity(text) is None
