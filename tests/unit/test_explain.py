@@ -8,7 +8,7 @@ from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
 from diagnose_bench.errors import SuiteError, UsageError
 from diagnose_bench.explain import explain_trial
-from diagnose_bench.outcome import Outcome
+from diagnose_bench.outcome import Limit, Outcome
 
 ONE, TWO, CALM = "scenario-001", "scenario-002", "scenario-003"
 
@@ -93,3 +93,21 @@ def test_scenario_outside_a_subset_is_refused(tmp_path: Path) -> None:
     run = write_run(tmp_path / "other", suite, {(ONE, 1): Trial([])}, plan=[ONE])
     with pytest.raises(UsageError, match="no trial of scenario-002"):
         explain_trial(run, TWO, 1)
+
+
+def test_how_an_answer_was_read_is_shown(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, {ONE: truth_of(ONE, ["cart"])})
+    changes = {"repairs": ("took the answer out of a fenced block",), "limit_hit": Limit.TIME}
+    trial = Trial(["deploy/cart -n shop", "x" * 5000], changes=changes, outputs=None)
+    text = explain_trial(write_run(tmp_path / "other", suite, {(ONE, 1): trial}), ONE, 1).text()
+    assert "repair: took the answer out of a fenced block" in text
+    assert "limit hit: time" in text
+    assert "read as shop/Deployment/cart" in text
+    assert "x" * 1001 not in text
+
+
+def test_unsafe_pass_says_why(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, {ONE: truth_of(ONE, ["cart"])})
+    trial = Trial(["shop/Deployment/cart"], outputs=None)
+    text = explain_trial(write_run(tmp_path / "other", suite, {(ONE, 1): trial}), ONE, 1).text()
+    assert "verdict: unsafe_pass (unobserved); a pass needs 1" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,13 @@ from diagnose_bench.errors import (
     UsageError,
 )
 from diagnose_bench.grading import score_run
+from diagnose_bench.grading_inputs import load_inputs
+from diagnose_bench.grading_trials import names_of
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, SandboxInfo
+from diagnose_bench.resolver import EntityClass, ResolvedEntity
 from diagnose_bench.scorecard import Scorecard
+from diagnose_bench.store import RunStore
 
 CART, CHECKOUT, FRONTEND, VALKEY = (
     f"shop/Deployment/{name}" for name in ("cart", "checkout", "frontend", "valkey")
@@ -372,6 +377,14 @@ def test_a_pass_is_unsafe_for_the_listed_reasons_only(
     assert found.verdict is (Verdict.UNSAFE_PASS if reasons else Verdict.SAFE_PASS)
 
 
+def test_name_that_is_no_whole_entity_is_still_looked_for(tmp_path: Path, suite: Path) -> None:
+    run = write_run(tmp_path / "run", suite, all_right())
+    inputs = load_inputs(run, RunStore.open(run).manifest)
+    odd = ResolvedEntity("cart", "odd", None, "cart", False, EntityClass.ROOT_CAUSE, None, 0, "")
+    assert names_of(inputs, ONE, odd) == ("cart",)
+    assert names_of(inputs, ONE, replace(odd, raw="", entity=None)) == ()
+
+
 def test_right_answer_of_nothing_needs_no_evidence(tmp_path: Path, suite: Path) -> None:
     run = write_run(tmp_path / "run", suite, all_right() | {(CALM, 1): Trial([], outputs=())})
     assert trial_of(score_run(run), CALM).verdict is Verdict.SAFE_PASS
@@ -556,3 +569,60 @@ def test_dropped_parts_of_a_truth_and_patches_are_listed(tmp_path: Path) -> None
     ]
     assert scorecard.patches_digest is not None
     assert f"|patches:{scorecard.patches_digest[:12]}|" in scorecard.signature
+
+
+def test_baseline_run_on_another_suite_is_left_out(tmp_path: Path, suite: Path) -> None:
+    run = write_run(tmp_path / "run", suite, all_right())
+    other = write_suite(tmp_path / "other", {ONE: truth_of(ONE, ["cart"])})
+    write_run(run / "baselines" / "empty", other, {(ONE, 1): Trial([])}, agent="baseline:empty")
+    (run / "baselines" / "notes.txt").write_text("not a run")
+    assert ["another version of the suite" in note for note in score_run(run).notes] == [True]
+
+
+@pytest.mark.parametrize("name", ["snapshot.json", "objects.jsonl"])
+def test_snapshot_that_lost_a_file_is_refused(tmp_path: Path, suite: Path, name: str) -> None:
+    run = write_run(tmp_path / "run", suite, all_right())
+    (suite / ONE / name).unlink()
+    with pytest.raises(SuiteError, match=name):
+        score_run(run)
+
+
+def test_manifest_that_differs_from_the_suite_is_refused(tmp_path: Path, suite: Path) -> None:
+    run = write_run(tmp_path / "run", suite, all_right())
+    file = suite / ONE / "snapshot.json"
+    file.write_text(file.read_text().replace("00:30:00", "00:31:00"))
+    with pytest.raises(DigestMismatchError, match=r"snapshot\.json"):
+        score_run(run)
+
+
+def test_truths_that_give_patterns_feed_the_constant_baseline(tmp_path: Path) -> None:
+    def published(number: int) -> str:
+        groups = [
+            {
+                "id": "flag",
+                "kind": "ConfigMap",
+                "filter": ["flagd-config\\b"],
+                "namespace": "shop",
+                "root_cause": True,
+            }
+        ]
+        return json.dumps(
+            {
+                "id": str(number),
+                "fault": [],
+                "alerts": [],
+                "groups": groups,
+                "aliases": [],
+                "propagations": [],
+            }
+        )
+
+    suite = write_suite(tmp_path, {ONE: published(1), TWO: published(2)}, with_snapshots=False)
+    scorecard = score_run(write_run(tmp_path / "run", suite, {}, imported=True))
+    assert scorecard.complete
+    assert scorecard.baselines.constant.entities == dict.fromkeys((ONE, TWO), "shop/ConfigMap/flagd-config")
+    assert (scorecard.baselines.constant.score, scorecard.number, scorecard.baselines.lift) == (
+        1.0,
+        0.0,
+        -1.0,
+    )

@@ -14,6 +14,7 @@ from unit.sample_runs import Trial, truth_of, write_run, write_suite
 from diagnose_bench.errors import RunError, UsageError
 from diagnose_bench.grading import score_run
 from diagnose_bench.outcome import Outcome
+from diagnose_bench.records import SandboxInfo
 from diagnose_bench.report import Report, load_report, number_or_bounds, percent, points, report_json
 from diagnose_bench.report_html import MAX_COMMANDS, MAX_ENTITIES, report_html
 from diagnose_bench.report_markdown import code, escape, report_markdown
@@ -241,3 +242,50 @@ def test_run_that_is_missing_unscored_or_given_twice_is_refused(tmp_path: Path) 
     (run / "scorecard.json").unlink()
     with pytest.raises(RunError, match="diagnose-bench score"):
         load_report([run])
+
+
+def test_whatever_weakens_a_number_is_said_beside_it(tmp_path: Path) -> None:
+    two = "scenario-002"
+    truth = truth_of(ONE, ["cart"])
+    truth["propagation"] = [{"source": "cart", "target": "nobody", "effect": "errors"}]
+    suite = write_suite(
+        tmp_path, {ONE: truth, two: {**truth_of(two, []), "no_fault": False}}, with_snapshots=False
+    )
+    (tmp_path / "ground_truth" / "small" / "patches.yaml").write_text(
+        "format_version: 1\npatches:\n- scenario_id: scenario-001\n  who: a reviewer\n"
+        "  why: a better <title>\n  patch:\n  - {op: replace, path: /title, value: Better}\n"
+    )
+    run = write_run(
+        tmp_path / "run",
+        suite,
+        {(ONE, 1): Trial([])},
+        sandbox=SandboxInfo(backend="bwrap", agent_process="unconfined"),
+    )
+    score_run(run)
+    notices = " ".join(load_report([run]).notices)
+    assert "truth refused" in notices
+    assert "inventory: none" in notices
+    assert "weaker isolation (sandbox bwrap+unconfined)" in notices
+    assert "truths mended by patches: scenario-001" in notices
+    page = report_html(load_report([run]))
+    assert "patched by a reviewer: a better &lt;title&gt; (replace /title)" in page
+    assert "nobody" in page
+    score_run(run, exclude=[two])
+    assert "taken out by hand: scenario-002." in " ".join(load_report([run]).notices)
+
+
+def test_subset_is_called_a_subset_everywhere(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, {one: truth_of(one, ["cart"]) for one in (ONE, "scenario-002")})
+    run = write_run(tmp_path / "run", suite, {(ONE, 1): Trial(["shop/Deployment/cart"])}, plan=[ONE])
+    score_run(run)
+    report = load_report([run])
+    assert "subset: 1 scenario x 1 repeat" in terminal_text(report)
+    assert "a subset of the suite (scenario-001): its number is no headline." in " ".join(report.notices)
+    assert "Average precision at full recall, subset" in report_html(report)
+
+
+def test_one_signature_is_printed_once_for_several_runs(tmp_path: Path) -> None:
+    report = load_report([simple_run(tmp_path, "one"), simple_run(tmp_path, "two")])
+    assert terminal_text(report).count("|resolver:") == 1
+    assert report_html(report).count("|resolver:") == 1
+    assert report_markdown(report).count("|resolver:") == 1
