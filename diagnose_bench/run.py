@@ -62,6 +62,8 @@ class RunOptions:
         Check and plan, run nothing, write nothing.
     baselines : bool
         Run the baseline agents beside an agent that is none itself.
+    hide : tuple of Path
+        More folders that neither the agent's own process nor its shell may see, such as truths kept elsewhere.
     """
 
     repeats: int = 3
@@ -75,6 +77,7 @@ class RunOptions:
     resume: bool = False
     dry_run: bool = False
     baselines: bool = True
+    hide: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= _MOST_REPEATS:
@@ -83,6 +86,9 @@ class RunOptions:
             raise UsageError(f"--max-turns {self.max_turns}: give a number from 1.")
         if not (math.isfinite(self.time_limit_s) and self.time_limit_s > 0):
             raise UsageError(f"--time-limit {self.time_limit_s}: give a number of seconds above 0.")
+        for path in self.hide:
+            if not path.exists():
+                raise UsageError(f"--hide {path}: does not exist.")
 
 
 class Progress(Protocol):
@@ -145,9 +151,9 @@ class RunSummary:
         return n_scored == len(self.manifest.plan)
 
 
-def default_out(suite: Suite, agent: Agent, parent: Path = Path("runs")) -> Path:
+def default_out(suite: Suite, agent: str, parent: Path = Path("runs")) -> Path:
     """A new run's folder when none is given: ``runs/<suite>-<agent>-<time>``."""
-    name = re.sub(r"[^A-Za-z0-9.]+", "-", agent.info.name).strip("-.")[:40] or "agent"
+    name = re.sub(r"[^A-Za-z0-9.]+", "-", agent).strip("-.")[:40] or "agent"
     return parent / f"{suite.name}-{name}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
@@ -191,7 +197,7 @@ def run_suite(
     has_shell = agent.kind != "replay"
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
-        shells, hidden = None, _hidden(suite, out)
+        shells, hidden = None, _hidden(suite, out, options.hide)
         if has_shell:
             shells = stack.enter_context(RunShells(options.sandbox, options.limits, hidden))
             argv = agent.argv if isinstance(agent, CommandAgent) else ()
@@ -228,8 +234,8 @@ def _chosen(suite: Suite, options: RunOptions) -> tuple[Scenario, ...]:
     return tuple(scenario for scenario in suite.scenarios if scenario.id in wanted)
 
 
-def _hidden(suite: Suite, out: Path) -> tuple[Path, ...]:
-    """Truths, snapshots and runs, of this suite and of the bundled ones."""
+def _hidden(suite: Suite, out: Path, more: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Truths, snapshots and runs, of this suite and of the bundled ones, and what the caller names."""
     suite_path = suite.path.resolve()
     folders = (
         truth_folder_of(suite_path).parent,
@@ -237,6 +243,7 @@ def _hidden(suite: Suite, out: Path) -> tuple[Path, ...]:
         data_root() / "ground_truth",
         data_root() / "snapshots",
         out.resolve(),
+        *(path.resolve() for path in more),
     )
     return tuple(dict.fromkeys(folders))
 

@@ -105,6 +105,10 @@ def run(
     baselines: Annotated[
         bool, typer.Option(help="Run the baseline agents once beside a program, for the report.")
     ] = True,
+    hide: Annotated[
+        list[Path] | None,
+        typer.Option(help="A folder that agents must not see, such as truths kept elsewhere. Repeatable."),
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -131,10 +135,11 @@ def run(
         resume=resume,
         dry_run=dry_run,
         baselines=baselines,
+        hide=tuple(hide or ()),
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name)
     with TerminalProgress() as progress:
-        summary = run_suite(loaded, made, options, out or default_out(loaded, made), progress)
+        summary = run_suite(loaded, made, options, out or default_out(loaded, made.info.name), progress)
     if format_ is Format.JSON:
         print_json(_summary_json(summary, dry_run))
     elif dry_run:

@@ -235,7 +235,7 @@ def test_an_unknown_scenario_and_an_unknown_sandbox_are_refused(suite: Suite, tm
 
 
 def test_the_default_folder_is_named_after_suite_and_agent(suite: Suite) -> None:
-    name = default_out(suite, make_agent("sh -c 'exit 0'")).name
+    name = default_out(suite, "sh -c 'exit 0'").name
     assert name.startswith("small-sh-c-exit-0-")
 
 
