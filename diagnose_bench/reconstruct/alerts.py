@@ -14,6 +14,7 @@ from diagnose_bench.reconstruct.world import World
 
 EVALUATE_S = 30
 OBSERVE_S = 300
+RESOLVE_S = 240
 
 
 @dataclass
@@ -63,7 +64,7 @@ def _labels(rule: Rule, labels: Labels) -> dict[str, str]:
 def alerts_series(firings: list[Firing], store: MetricStore, length_s: int) -> None:
     """The ALERTS series that Prometheus writes for firing alerts."""
     for firing in firings:
-        for time in range(0, length_s + 1, 60):
+        for time in range(0, length_s + 1, 120):
             if firing.since <= time and (firing.until is None or time < firing.until):
                 store.add("ALERTS", {**firing.labels, "alertstate": "firing"}, time, 1, 0)
 
@@ -114,9 +115,16 @@ def _observations(world: World, firings: list[Firing]) -> list[str]:
     receivers = "default"
     for number in range(int((clock.length_s - offset) // OBSERVE_S) + 1):
         time = offset + number * OBSERVE_S
-        if any(start <= time < end for start, end in gaps):
+        evaluated = time - time % EVALUATE_S
+        for start, end in gaps:
+            if start <= time < end:
+                # Alertmanager keeps an alert until its end time, though nobody evaluates the rule any more.
+                evaluated = start - start % EVALUATE_S
+        if time - evaluated >= RESOLVE_S:
             continue
-        present = [one for one in firings if one.since <= time and (one.until is None or time < one.until)]
+        present = [
+            one for one in firings if one.since <= evaluated and (one.until is None or evaluated < one.until)
+        ]
         names = {one.labels["alertname"] for one in present}
         for firing in sorted(present, key=lambda one: sorted(one.labels.items())):
             draws = world.draws("alert", *(f"{key}={value}" for key, value in sorted(firing.labels.items())))
@@ -131,8 +139,8 @@ def _observations(world: World, firings: list[Firing]) -> list[str]:
                     key: _fill(text, firing.labels) for key, text in firing.rule.annotations.items()
                 },
                 "startsAt": clock.rfc3339_ms(since + draws.uniform(0, 1)),
-                "endsAt": clock.rfc3339_ms(time - time % EVALUATE_S + 240),
-                "updatedAt": clock.rfc3339_ms(time - time % EVALUATE_S + draws.uniform(0.05, 0.3)),
+                "endsAt": clock.rfc3339_ms(evaluated + RESOLVE_S),
+                "updatedAt": clock.rfc3339_ms(evaluated + draws.uniform(0.05, 0.3)),
                 "fingerprint": draws.hex(16),
                 "receivers": [{"name": receivers}],
                 "status": {

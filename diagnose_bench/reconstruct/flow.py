@@ -27,6 +27,7 @@ class Edge:
     source: Operation
     call: Call
     target: Operation
+    dns_profile: Curve
     attempts: list[float] = field(default_factory=list)
     """Attempts per second."""
     dns: list[float] = field(default_factory=list)
@@ -83,8 +84,7 @@ def simulate(world: World) -> Flow:
         ready = {key: [pod.ready_share(step) for pod in world.pods[key]] for key in world.workloads}
         n_ready = {key: sum(shares) for key, shares in ready.items()}
         alive = {
-            key: max(1, sum(pod.exists(time) and not pod.never_ready for pod in world.pods[key]))
-            for key in world.workloads
+            key: max(1, sum(_in_service(pod, time) for pod in world.pods[key])) for key in world.workloads
         }
         dns_failure = 0.0
         if dns:
@@ -106,7 +106,10 @@ def simulate(world: World) -> Flow:
             )
         if dns and dns_extra:
             queries = sum(
-                edge.attempts[step] * edge.call.lookups * (1 + dns.retry_factor * dns_failure)
+                edge.attempts[step]
+                * edge.call.lookups
+                * edge.dns_profile(time)
+                * (1 + dns.retry_factor * dns_failure)
                 for edges in flow.edges.values()
                 for edge in edges
             )
@@ -118,11 +121,18 @@ def simulate(world: World) -> Flow:
     return flow
 
 
+def _in_service(pod: Pod, time: float) -> bool:
+    """Whether a Pod has been among the endpoints: one that still starts takes no traffic away."""
+    settled = pod.created + pod.start_delay + pod.workload.ready_after_s
+    return pod.exists(time) and not pod.never_ready and time >= settled
+
+
 def _prepare(world: World) -> Flow:
     spec = world.spec
     operations = {one.id: one for one in spec.operations}
     edges = {
-        one.id: [Edge(one, call, operations[call.to]) for call in one.calls] for one in operations.values()
+        one.id: [Edge(one, call, operations[call.to], world.curve(call.dns_profile, 1)) for call in one.calls]
+        for one in operations.values()
     }
     return Flow(
         world,
@@ -130,8 +140,11 @@ def _prepare(world: World) -> Flow:
         edges,
         [one.id for one in operations.values() if one.rps is not None],
         world.clock.n_steps,
-        *({name: [] for name in operations} for _ in range(4)),
-        {key: [] for key in world.workloads},
+        rate={name: [] for name in operations},
+        own_failure={name: [] for name in operations},
+        failure={name: [] for name in operations},
+        slow={name: [] for name in operations},
+        load={key: [] for key in world.workloads},
     )
 
 
@@ -172,7 +185,7 @@ def _failures(
     works = 1 - own
     for edge in flow.edges[identifier]:
         target = edge.target
-        edge.dns.append(dns_failure * edge.call.fresh)
+        edge.dns.append(min(1.0, dns_failure * edge.call.fresh * edge.dns_profile(time)))
         edge.connect.append(_refused(flow, target, step, n_ready, alive))
         median = target.latency_ms * flow.slow[target.id][step]
         score = (math.log(edge.call.timeout_ms) - math.log(median)) / target.sigma
@@ -260,7 +273,7 @@ class _PodModel:
         model = self._workload.memory
         time = (step + 0.5) * STEP_S
         target = model.base + model.per_rps * share + self._memory_extra(time)
-        target += model.leak_per_min * max(0.0, (time - since) / 60)
+        target += min(model.leak_max, model.leak_per_min * max(0.0, (time - since) / 60))
         level = self._level.get(number)
         if level is None:
             fresh = since > 0

@@ -12,7 +12,7 @@ from diagnose_bench.reconstruct.platform import CHATTER
 from diagnose_bench.reconstruct.pods import Pod
 from diagnose_bench.reconstruct.requests import Trace
 from diagnose_bench.reconstruct.spec import ExtraLog
-from diagnose_bench.reconstruct.voices import Voice
+from diagnose_bench.reconstruct.voices import Voice, apache_time
 from diagnose_bench.reconstruct.world import World, key_of
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
@@ -171,8 +171,14 @@ def _emit(world: World, extra: ExtraLog, book: LogBook, name: str) -> None:
 
 
 def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) -> str:
-    """Replace placeholders: {int:low:high}, {hex:n}, {choice:a|b}, {pod:namespace/workload}, {pod}, {node}, times."""
+    """Replace placeholders: {int:low:high}, {hex:n}, {choice:a|b}, {pod:namespace/workload}, {node}, times.
+
+    Numbers are drawn anew each time, everything else once per line.
+    """
     moment = world.clock.at(time)
+    chosen: dict[str, Pod] = {}
+    choices: dict[str, str] = {}
+    node = pod.node if pod else draws.choice(world.nodes).name
 
     def value(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]
@@ -182,24 +188,29 @@ def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) ->
         if name == "hex" and argument:
             return draws.hex(int(argument))
         if name == "choice" and argument:
-            return draws.choice(argument.split("|"))
+            if argument not in choices:
+                choices[argument] = draws.choice(argument.split("|"))
+            return choices[argument]
         if name in ("pod", "ip", "poduid") and argument:
-            alive = [one for one in world.pods[argument] if one.exists(time)] or world.pods[argument]
-            chosen = draws.choice(alive)
-            return {"pod": chosen.name, "ip": chosen.ip, "poduid": chosen.uid}[name]
-        values = {
+            if argument not in chosen:
+                alive = [one for one in world.pods[argument] if one.exists(time)] or world.pods[argument]
+                chosen[argument] = draws.choice(alive)
+            found = chosen[argument]
+            return {"pod": found.name, "ip": found.ip, "poduid": found.uid}[name]
+        values: dict[str, str] = {
             "pod": pod.name if pod else "-",
             "ip": pod.ip if pod else "10.20.10.5",
             "port": str(pod.workload.port or 8080) if pod else "8080",
-            "node": pod.node if pod and pod.workload.name != "kubelet" else draws.choice(world.nodes).name,
+            "node": node,
             "iso": moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}",
             "mmdd": moment.strftime("%m%d"),
             "clock": moment.strftime("%H:%M:%S.%f"),
             "slash": moment.strftime("%Y/%m/%d %H:%M:%S"),
             "unixms": str(int(moment.timestamp() * 1000)),
-            "apache": moment.strftime("%d-%b-%Y %H:%M:%S"),
+            "apache": apache_time(moment).replace("/", "-").replace(":", " ", 1),
             "client": f"{draws.choice(['203.0.113', '198.51.100', '192.0.2'])}.{draws.integer(1, 254)}",
         }
-        return values.get(name, match[0])
+        whole: str = match[0]
+        return values.get(name, whole)
 
     return _PLACEHOLDER.sub(value, text)

@@ -13,6 +13,7 @@ from diagnose_bench.reconstruct.world import World
 CALLS = "traces_span_metrics_calls_total"
 DURATION = "traces_span_metrics_duration_milliseconds"
 _BUCKETS = (50.0, 250.0, 1000.0, 5000.0)
+_STATE_S = 300
 _OK, _ERROR = "STATUS_CODE_UNSET", "STATUS_CODE_ERROR"
 
 
@@ -73,12 +74,15 @@ def _calls(flow: Flow, store: MetricStore) -> None:
     draws = flow.world.draws("calls")
     for labels, rate, failed in series:
         good, bad = float(draws.integer(90000, 9000000)), float(draws.integer(20, 900))
+        # A series exists from the first error on; most operations never had one.
+        fails = sum(failed) * STEP_S >= 1
         for step in range(flow.n_steps + 1):
             if step * STEP_S % interval == 0:
                 store.add(CALLS, labels | {"status_code": _OK}, step * STEP_S, good, 0)
-                store.add(CALLS, labels | {"status_code": _ERROR}, step * STEP_S, bad, 0)
+                if fails:
+                    store.add(CALLS, labels | {"status_code": _ERROR}, step * STEP_S, bad, 0)
             if step < flow.n_steps:
-                errors = draws.count(failed[step] * STEP_S)
+                errors = draws.count(failed[step] * STEP_S) if fails else 0
                 bad += errors
                 good += max(0, draws.count(rate[step] * STEP_S) - errors)
 
@@ -108,9 +112,9 @@ def _durations(flow: Flow, traces: list[Trace], store: MetricStore) -> None:
             )
             for step in range(flow.n_steps)
         ]
-        values: list[float] = []
+        values = by_block[min(by_block)]
         for step in range(flow.n_steps + 1):
-            if step * STEP_S % interval == 0:
+            if step * STEP_S % (2 * interval) == 0:
                 for bound, count in zip((*_BUCKETS, None), (*counts, total), strict=True):
                     le = "+Inf" if bound is None else f"{bound:g}"
                     store.add(f"{DURATION}_bucket", labels | {"le": le}, step * STEP_S, count, 0)
@@ -130,39 +134,34 @@ def _durations(flow: Flow, traces: list[Trace], store: MetricStore) -> None:
 
 
 def _pods(world: World, store: MetricStore) -> None:
+    """cAdvisor and kube-state-metrics, each with its own interval."""
     interval = world.spec.sampling.pod_interval_s
-    length = world.clock.length_s
     for pod in world.all_pods():
-        namespace = pod.workload.namespace
-        draws = world.draws("pod-metrics", namespace, pod.name)
+        draws = world.draws("pod-metrics", pod.workload.namespace, pod.name)
         used = draws.uniform(500, 90000)
-        periods, throttled = float(draws.integer(100000, 900000)), 0.0
+        periods = float(draws.integer(100000, 900000))
         throttled = periods * pod.workload.cpu.throttled
-        base = {"namespace": namespace, "pod": pod.name}
+        base = {"namespace": pod.workload.namespace, "pod": pod.name}
         main = base | {"container": pod.container}
         last_since: float | None = None
-        for time in _times(STEP_S, length):
+        for time in _times(STEP_S, world.clock.length_s):
             step = min(time // STEP_S, len(pod.cpu) - 1)
             since = pod.running_since(time)
-            if since is not None and since != last_since and last_since is not None:
+            if since is not None and last_since is not None and since != last_since:
                 used = 0.0
             last_since = since if since is not None else last_since
-            if time % interval == 0 and pod.exists(time):
-                if since is not None:
-                    store.add("container_memory_working_set_bytes", main, time, pod.memory[step] * 1048576, 0)
+            if since is not None and time % interval == 0:
+                store.add("container_memory_working_set_bytes", main, time, pod.memory[step] * 1048576, 0)
+                for sidecar in pod.workload.sidecars:
+                    value = sidecar.memory_mib * 1048576 * draws.uniform(0.99, 1.01)
+                    named = base | {"container": sidecar.name}
+                    store.add("container_memory_working_set_bytes", named, time, value, 0)
+                if time % (2 * interval) == 0:
                     store.add("container_cpu_usage_seconds_total", main, time, used, 2)
-                    if pod.workload.cpu.throttled:
-                        store.add("container_cpu_cfs_periods_total", main, time, periods, 0)
-                        store.add("container_cpu_cfs_throttled_periods_total", main, time, throttled, 0)
-                    for sidecar in pod.workload.sidecars:
-                        value = sidecar.memory_mib * 1048576 * draws.uniform(0.99, 1.01)
-                        store.add(
-                            "container_memory_working_set_bytes",
-                            base | {"container": sidecar.name},
-                            time,
-                            value,
-                            0,
-                        )
+                if throttled:
+                    store.add("container_cpu_cfs_periods_total", main, time, periods, 0)
+                    store.add("container_cpu_cfs_throttled_periods_total", main, time, throttled, 0)
+            if time % _STATE_S == 0 and pod.exists(time):
                 _state(pod, time, base, main, store)
             used += (pod.cpu[step] if since is not None else 0.0) * STEP_S
             periods += 150
@@ -170,29 +169,25 @@ def _pods(world: World, store: MetricStore) -> None:
 
 
 def _state(pod: Pod, time: float, base: dict[str, str], main: dict[str, str], store: MetricStore) -> None:
-    """kube-state-metrics of one Pod; series that never leave their default are left to other Pods."""
-    store.add("kube_pod_container_status_restarts_total", main, time, pod.n_restarts(time), 0)
+    """kube-state-metrics of one Pod; reasons only where something ever ended."""
+    for name in (pod.container, *(one.name for one in pod.workload.sidecars)):
+        labels = base | {"container": name}
+        store.add("kube_pod_container_status_restarts_total", labels, time, pod.n_restarts(time, name), 0)
+        last = pod.last_restart(time, name)
+        if last is not None and time >= last.back_at:
+            reason = labels | {"reason": last.reason}
+            store.add("kube_pod_container_status_last_terminated_reason", reason, time, 1, 0)
     if pod.completed is None:
         store.add("kube_pod_status_ready", base | {"condition": "true"}, time, float(pod.ready(time)), 0)
     if pod.restarts:
-        store.add(
-            "kube_pod_container_status_waiting_reason",
-            main | {"reason": "CrashLoopBackOff"},
-            time,
-            float(pod.in_back_off(time)),
-            0,
-        )
-        last = pod.last_restart(time)
-        if last is not None and time >= last.back_at:
-            store.add(
-                "kube_pod_container_status_last_terminated_reason", main | {"reason": last.reason}, time, 1, 0
-            )
+        waiting = main | {"reason": "CrashLoopBackOff"}
+        store.add("kube_pod_container_status_waiting_reason", waiting, time, float(pod.in_back_off(time)), 0)
 
 
 def _workloads(world: World, store: MetricStore) -> None:
     for key, workload in world.workloads.items():
         labels = {"namespace": workload.namespace}
-        for time in _times(120, world.clock.length_s):
+        for time in _times(240, world.clock.length_s):
             alive = [pod for pod in world.pods[key] if pod.exists(time)]
             ready = sum(pod.ready(time) for pod in alive)
             wanted = _wanted(world, key, time)
@@ -212,7 +207,7 @@ def _workloads(world: World, store: MetricStore) -> None:
                 )
         for pod in world.pods[key]:
             limit, cpu = mebibytes(pod.limits.memory), cores(pod.limits.cpu)
-            for time in _times(900, world.clock.length_s):
+            for time in _times(1350, world.clock.length_s):
                 main = {"namespace": workload.namespace, "pod": pod.name, "container": pod.container}
                 if pod.exists(time) and limit is not None:
                     store.add(

@@ -37,7 +37,7 @@ _STANDARD: dict[str, dict[str, Any]] = {
     "node-problem-detector": _SYSTEM | {
         "kind": "DaemonSet", "image": "registry.k8s.io/node-problem-detector/node-problem-detector:v0.8.14",
         "requests": {"cpu": "10m", "memory": "80Mi"}, "limits": {"cpu": "10m", "memory": "80Mi"},
-        "memory": {"base": 28}, "cpu": {"base": 0.004, "throttled": 0.31}, "voice": "klog",
+        "memory": {"base": 28}, "cpu": {"base": 0.004}, "voice": "klog",
     },
     "kube-apiserver": _SYSTEM | {
         "kind": "Static", "image": "registry.k8s.io/kube-apiserver:v1.27.8", "port": 6443,

@@ -13,13 +13,10 @@ from diagnose_bench.reconstruct.flow import Edge, Flow
 from diagnose_bench.reconstruct.pods import Pod
 from diagnose_bench.reconstruct.spec import Operation
 
-_N_REQUESTS = 4200
-"""Requests drawn over the window (histograms and logs come from them, a part is kept as traces)."""
-
 PROXIES = ("nginx-ingress", "traefik", "balancer")
 """Voices of components that pass the path on and answer what they were answered."""
 
-_CAUSE_STATUS = {"dns": 502, "connect": 503, "timeout": 504, "server": 502}
+_CAUSE_STATUS = {"dns": 502, "connect": 502, "timeout": 504, "server": 502}
 
 
 @dataclass
@@ -92,7 +89,7 @@ def draw_requests(flow: Flow) -> list[Trace]:
     total = sum(flow.rate[entry][step] for entry in flow.entries for step in range(flow.n_steps)) * STEP_S
     if not total:
         return []
-    ratio = _N_REQUESTS / total
+    ratio = flow.world.spec.sampling.requests / total
     traces: list[Trace] = []
     for entry in flow.entries:
         draws = flow.world.draws("requests", entry)
@@ -210,6 +207,7 @@ class _Request:
             cause, took = "dns", min(edge.call.timeout_ms, draws.lognormal(60, 1.3))
         elif draws.chance(edge.connect[step]):
             cause, took = "connect", min(edge.call.timeout_ms, draws.lognormal(8, 1.2))
+            upstream = self._lost(edge.target, time)
         else:
             timed_out = draws.chance(edge.timeout[step])
             passed_on = [path] if caller.workload.voice in PROXIES else []
@@ -229,8 +227,6 @@ class _Request:
         elif cause:
             attributes["error.type"] = _error_type(cause)
             attributes["exception.message"] = _message(cause, host)
-        elif answered:
-            attributes["http.response.status_code"] = answered
         self._trace.spans.insert(
             position,
             Span(
@@ -268,6 +264,11 @@ class _Request:
         if not ready:
             ready = [pod for pod in pods if pod.exists(time)]
         return self._draws.choice(ready) if ready else None
+
+    def _lost(self, operation: Operation, time: float) -> Pod | None:
+        pods = [pod for pod in self._flow.world.pods.get(operation.workload, []) if pod.exists(time)]
+        away = [pod for pod in pods if not pod.ready(time)]
+        return self._draws.choice(away or pods) if pods else None
 
     def _host(self, edge: Edge, time: float) -> str:
         host = edge.call.host or _host(edge.target)

@@ -42,6 +42,7 @@ class Memory(_Model):
     base: float = 64
     per_rps: float = 0
     leak_per_min: float = 0
+    leak_max: float = 1e9
     extra: Points = []
     noise: float = 0.01
     started: float | None = None
@@ -148,6 +149,8 @@ class Call(_Model):
     """DNS queries per attempt."""
     fresh: float = 0
     """Share of attempts that cannot go on without a fresh DNS answer."""
+    dns_profile: Points = []
+    """Factor on `lookups` and `fresh` over time."""
     host: str | None = None
     """Host name the caller uses, for its messages."""
     host_changes: list[tuple[str, str]] = []
@@ -391,12 +394,14 @@ class Cluster(_Model):
 class Sampling(_Model):
     """How much of the traffic the pipelines kept."""
 
+    requests: int = 4200
+    """Requests drawn; histograms and logs come from them, a part is kept as traces."""
     spans: int = 2150
     access_lines: int = 1400
     errors_per_min: int = 10
     """Cap of error lines per workload and minute (the log shipper's throttle)."""
     metric_interval_s: int = 60
-    pod_interval_s: int = 120
+    pod_interval_s: int = 150
 
 
 class Specification(_Model):

@@ -21,6 +21,14 @@ AGENTS = (
 )
 
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def apache_time(moment: datetime) -> str:
+    """``17/Oct/2024:20:51:12`` in any locale."""
+    return f"{moment:%d}/{_MONTHS[moment.month - 1]}/{moment:%Y:%H:%M:%S}"
+
+
 class Voice:
     """Renders lines; one instance per scenario, since it draws addresses and ids."""
 
@@ -77,7 +85,7 @@ def _nginx_access(voice: Voice, visit: Visit) -> str:
     upstream_name = f"{namespace}-{name}-http" if name != "-" else "-"
     method = visit.operation.name.split()[0]
     return (
-        f"{voice.client()} - - [{voice.moment(visit.time):%d/%b/%Y:%H:%M:%S} +0000] "
+        f"{voice.client()} - - [{apache_time(voice.moment(visit.time))} +0000] "
         f'"{method} {visit.path} HTTP/2.0" {visit.status} {size} "-" "{voice.agent(visit)}" '
         f"{voice.draw().integer(180, 900)} {seconds} [{upstream_name}] [] {address} {size} {seconds} "
         f"{visit.status} {visit.trace_id}"
@@ -279,7 +287,7 @@ def _traefik_access(voice: Voice, visit: Visit) -> str:
     namespace = visit.upstream.workload.namespace if visit.upstream else "-"
     size = int((visit.operation.size if not visit.failed else 21) * voice.draw().uniform(0.7, 1.4))
     return (
-        f"{voice.client()} - - [{voice.moment(visit.time):%d/%b/%Y:%H:%M:%S} +0000] "
+        f"{voice.client()} - - [{apache_time(voice.moment(visit.time))} +0000] "
         f'"{visit.operation.name.split()[0]} {visit.path} HTTP/1.1" {visit.status} {size} "-" "{voice.agent(visit)}" '
         f'{voice.serial()} "{namespace}-{name}@kubernetescrd" "http://{address}" {visit.duration_ms:.0f}ms'
     )

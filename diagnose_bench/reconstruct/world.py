@@ -184,7 +184,7 @@ def _new_pod(world: World, key: str, index: int, node: str, created: float, read
     revision = world.current(key)
     number = len(world.pods[key])
     draws = world.draws("pod", key, str(number))
-    owner = (workload.kind, workload.name)
+    owner: tuple[str, str] = (workload.kind, workload.name)
     if workload.kind == "Deployment":
         owner = ("ReplicaSet", f"{workload.name}-{revision.hash}")
         name = f"{owner[1]}-{draws.pod_suffix()}"
