@@ -70,9 +70,12 @@ def _in_child(function: Callable[[Path], Any], home: Path) -> Any:
     return answer
 
 
-def reachable(path: Path) -> Path:
-    """Let the shell's user pass through the folders above, which pytest makes for one user only."""
-    for folder in (path, *path.parents):
-        if folder.is_dir() and folder.stat().st_mode & 0o001 == 0:
-            folder.chmod(folder.stat().st_mode | 0o001)
-    return path
+@contextlib.contextmanager
+def passable_folder() -> Iterator[Path]:
+    """A temporary folder that the shell's user can pass through; pytest's own are for one user only."""
+    folder = Path(tempfile.mkdtemp(prefix="passable-", dir="/var/tmp"))
+    try:
+        folder.chmod(0o755)
+        yield folder
+    finally:
+        shutil.rmtree(folder)

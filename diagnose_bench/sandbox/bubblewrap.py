@@ -22,6 +22,7 @@ from typing import Any, Self
 
 from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
+from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import NICENESS, Limits
 from diagnose_bench.sandbox.output import OutputCollector
@@ -59,8 +60,24 @@ def find_bubblewrap() -> str:
 
 
 def dropped_id() -> int | None:
-    """The user and group id that commands get on the host, or None to keep the caller's."""
-    return UNPRIVILEGED_ID if os.geteuid() == 0 else None
+    """The user and group id that commands get on the host, or None to keep the caller's.
+
+    Notes
+    -----
+    The root of a user namespace that holds no other id (a rootless container) is an ordinary user to the
+    kernel, and has nobody to become.
+    """
+    return UNPRIVILEGED_ID if os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID) else None
+
+
+def _is_mapped(uid: int) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        for name in ("uid_map", "gid_map"):
+            lines = Path(f"/proc/self/{name}").read_text().splitlines()
+            ranges = [tuple(map(int, line.split())) for line in lines]
+            if not any(first <= uid < first + length for first, _, length in ranges):
+                return False
+    return True
 
 
 class BubblewrapSandbox:
@@ -175,7 +192,6 @@ class BubblewrapSandbox:
         """Start bubblewrap around a command; `options` go to Popen (its streams, mostly)."""
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
-        new_session = options.pop("new_session", True)
         environment: Mapping[str, str] = options.pop("environment", arguments.ENVIRONMENT)
         lines = arguments.bubblewrap_arguments(
             snapshot=self.snapshot,
@@ -187,7 +203,6 @@ class BubblewrapSandbox:
             },
             seccomp_descriptor=descriptors.with_content(filter_program()),
             status_descriptor=descriptors.status_end(),
-            new_session=new_session,
             environment=environment,
         )
         # By descriptor: on its command line, which the sandbox can read, they would name the host's paths.
@@ -228,10 +243,12 @@ class Started:
         self._init_handle: int | None = None
         self._reported = b""
         self._descriptors = _Descriptors()
+        begin_adopting()
         try:
             self.process = sandbox.start(command, time_s, self._descriptors, **options)
         except BaseException:
             self._descriptors.close_all()
+            end_adopting()
             raise
         self._descriptors.close_passed()
         with contextlib.suppress(OSError):
@@ -253,6 +270,8 @@ class Started:
             self.stop()
             self.process.kill()
             self.process.wait()
+        self.wait_until_gone()
+        end_adopting()
         self._descriptors.close_all()
         if self._init_handle is not None:
             os.close(self._init_handle)
@@ -296,7 +315,7 @@ class Started:
         poll = select.poll()
         poll.register(self._init_handle, select.POLLIN)
         poll.poll(1000 * at_most_s)
-        # Ours to reap where we are the machine's first process, as in a container.
+        # If bubblewrap ended first, it is ours to wait for.
         with contextlib.suppress(OSError):
             os.waitpid(pid, os.WNOHANG)
 
@@ -362,3 +381,4 @@ def _hand_over(scratch: Path, uid: int) -> None:
             "folder holds files of another user. Give an empty folder."
         )
     os.chown(scratch, uid, uid)
+    scratch.chmod(0o700)

@@ -6,9 +6,10 @@ import threading
 import time
 
 import pytest
-from sandbox_helpers import as_ordinary_user, reachable, sandbox_over
+from sandbox_helpers import as_ordinary_user, passable_folder, sandbox_over
 
 from diagnose_bench.sandbox import Limits
+from diagnose_bench.sandbox.bubblewrap import Started
 from diagnose_bench.sandbox.watcher import process_tree
 
 SMALL = Limits(
@@ -204,18 +205,31 @@ def traces(folder):
     )
 
 
-def test_nothing_is_left_after_many_commands(snapshot, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(reachable(tmp_path)))
-    with sandbox_over(snapshot) as first:
-        first.run("true")
-        assert first.scratch.parent == tmp_path
-    before = traces(tmp_path)
-    assert before[3] == []
-    with sandbox_over(snapshot) as sandbox:
-        for number in range(50):
-            assert sandbox.run(f"sleep 9 & echo {number}").shown == b"%d\n" % number
-        sandbox.run("cd /scratch; mkdir -p a/b; chmod 000 a/b a; mkdir x; touch x/y; chmod 500 x")
-    assert traces(tmp_path) == before
+def test_nothing_is_left_after_many_commands(snapshot, monkeypatch):
+    with passable_folder() as folder:
+        monkeypatch.setenv("TMPDIR", str(folder))
+        with sandbox_over(snapshot) as first:
+            first.run("true")
+            assert first.scratch.parent == folder
+        before = traces(folder)
+        assert before[3] == []
+        with sandbox_over(snapshot) as sandbox:
+            for number in range(50):
+                assert sandbox.run(f"sleep 9 & echo {number}").shown == b"%d\n" % number
+            sandbox.run("cd /scratch; mkdir -p a/b; chmod 000 a/b a; mkdir x; touch x/y; chmod 500 x")
+        assert traces(folder) == before
+
+
+def test_process_one_of_a_sandbox_is_waited_for(sandbox):
+    # The machine's first process may wait for nobody, as in a container without an init.
+    for command in ("sleep 9 & echo", "echo"):
+        with Started(sandbox, ["/bin/bash", "-c", command], 5) as started:
+            assert started.process.stdout.read() == b"\n"
+            started.process.wait()
+            pid = started.init_pid()
+            started.process.stdout.close()
+        assert pid is not None
+        assert not os.path.exists(f"/proc/{pid}")
 
 
 def test_limits_hold_for_an_ordinary_user_too():

@@ -1,10 +1,11 @@
 """What must work in the shell: ordinary investigation with ordinary tools."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from sandbox_helpers import as_ordinary_user, reachable, sandbox_over
+from sandbox_helpers import as_ordinary_user, passable_folder, sandbox_over
 
 from diagnose_bench import layout
 from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError
@@ -135,20 +136,19 @@ def test_self_check_fails_on_a_shell_without_isolation(snapshot, tmp_path, capfd
     assert not all(result.passed for result in results)
 
 
-def test_bubblewrap_that_isolates_nothing_is_refused(tmp_path, monkeypatch):
-    pretender = tmp_path / "bwrap"
-    pretender.write_text(
-        "#!/usr/bin/python3\nimport os, subprocess, sys\n"
-        "options = open(int(sys.argv[2]), 'rb').read().split(b'\\0')\n"
-        "status = int(options[options.index(b'--json-status-fd') + 1])\n"
-        "code = subprocess.call(sys.argv[4:])\n"
-        "os.write(status, b'{\"exit-code\": %d}\\n' % code)\n"
-    )
-    pretender.chmod(0o755)
-    reachable(pretender)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with pytest.raises(SandboxUnavailableError, match="self-check failed"):
-        self_check("bwrap")
+def test_bubblewrap_that_isolates_nothing_is_refused(monkeypatch):
+    with passable_folder() as folder:
+        (folder / "bwrap").write_text(
+            "#!/usr/bin/python3\nimport os, subprocess, sys\n"
+            "options = open(int(sys.argv[2]), 'rb').read().split(b'\\0')\n"
+            "status = int(options[options.index(b'--json-status-fd') + 1])\n"
+            "code = subprocess.call(sys.argv[4:])\n"
+            "os.write(status, b'{\"exit-code\": %d}\\n' % code)\n"
+        )
+        (folder / "bwrap").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+        with pytest.raises(SandboxUnavailableError, match="self-check failed"):
+            self_check("bwrap")
 
 
 def test_closed_sandbox_runs_nothing(snapshot):
@@ -158,26 +158,36 @@ def test_closed_sandbox_runs_nothing(snapshot):
         sandbox.run("true")
 
 
-def test_scratch_folder_of_a_person_stays(snapshot, tmp_path):
-    folder = tmp_path / "mine"
-    with open_shell(snapshot, backend="auto", scratch=reachable(folder)) as shell:
-        shell.run("echo kept > /scratch/note")
-    assert (folder / "note").read_text() == "kept\n"
+def test_scratch_folder_of_a_person_stays(snapshot):
+    with passable_folder() as folder:
+        for text in ("one\n", "one\ntwo\n"):
+            with open_shell(snapshot, backend="auto", scratch=folder / "mine") as shell:
+                shell.run(f"echo {text.split()[-1]} >> /scratch/note")
+            assert (folder / "mine" / "note").read_text() == text
 
 
-def test_folder_that_the_shell_cannot_enter_is_named(snapshot, tmp_path):
-    closed = tmp_path / "closed"
-    (closed / "inner").mkdir(parents=True)
-    reachable(closed)
-    closed.chmod(0o600)
-    try:
-        with (
-            pytest.raises(SandboxError, match=r"closed.*(chmod|entered)"),
-            open_shell(snapshot, scratch=closed / "inner"),
-        ):
-            pass
-    finally:
-        closed.chmod(0o700)
+def test_folder_that_the_shell_cannot_enter_is_named(snapshot):
+    with passable_folder() as folder:
+        closed = folder / "closed"
+        (closed / "inner").mkdir(parents=True)
+        closed.chmod(0o600)
+        try:
+            with (
+                pytest.raises(SandboxError, match=r"closed.*(chmod|entered)"),
+                open_shell(snapshot, scratch=closed / "inner"),
+            ):
+                pass
+        finally:
+            closed.chmod(0o700)
+
+
+def test_files_of_somebody_else_are_not_taken_over(snapshot):
+    with passable_folder() as folder:
+        (folder / "kept").write_text("mine")
+        if os.geteuid() == 0:
+            with pytest.raises(SandboxPolicyError, match="files of another user"):
+                open_sandbox("bwrap", snapshot, scratch=folder)
+        assert (folder / "kept").stat().st_uid == os.geteuid()
 
 
 def test_folder_with_the_project_in_it_cannot_be_the_snapshot():
