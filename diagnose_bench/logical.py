@@ -102,6 +102,10 @@ class LogicalIndex:
         """Whether a workload of that name is in the inventory or named by the truth."""
         return (namespace, name) in self._exact or self.known_workload(namespace, name) is not None
 
+    def is_spelled_out(self, namespace: str, name: str) -> bool:
+        """Whether the truth spells out a workload of that name, in a filter or by the name of an object."""
+        return (namespace, name) in self._stems or (None, name) in self._stems
+
     def implied_namespaces(self, entity: Entity) -> list[str]:
         """Namespaces with a workload that the name of a Pod or ReplicaSet implies."""
         for name in workload_names(entity.kind, entity.name):
@@ -123,7 +127,7 @@ class LogicalIndex:
             known = self.known_workload(top.namespace, name)
             if known is not None:
                 return Logical(_object_key(known), known, known.name, Rule.FORM)
-            if (top.namespace, name) in self._stems or (None, name) in self._stems:
+            if self.is_spelled_out(top.namespace, name):
                 return Logical(("workload", top.namespace, name), None, name, Rule.FORM)
         name = implied_name(top.kind, top.name)
         if name != top.name:

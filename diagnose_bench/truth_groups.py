@@ -11,7 +11,13 @@ from functools import cached_property
 
 from diagnose_bench.entity import Entity, drop_namespace, parse_canonical
 from diagnose_bench.filters import Filter
-from diagnose_bench.forms import SYNTHETIC_CHILD, SYNTHETIC_POD, SYNTHETIC_REPLICASET, same_chain
+from diagnose_bench.forms import (
+    SYNTHETIC_CHILD,
+    SYNTHETIC_POD,
+    SYNTHETIC_REPLICASET,
+    same_chain,
+    workload_names,
+)
 from diagnose_bench.ground_truth import GroundTruth, Group
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.kinds import CHAOS_KINDS, WORKLOAD_KINDS, KindTable
@@ -187,22 +193,25 @@ class TruthGroups:
     ) -> list[Meeting]:
         found = fitting
         if is_workload(entity):
-            found = [item for item in fitting if not self._is_of_another_workload(item, entity)]
+            found = [item for item in fitting if not self._is_of_another_workload(group, item, entity)]
         return [Meeting(group.index, rule, max(item.n_literal for item in found))] if found else []
 
-    def _is_of_another_workload(self, item: Filter, entity: Entity) -> bool:
+    def _is_of_another_workload(self, group: TruthGroup, item: Filter, entity: Entity) -> bool:
         """Whether an open filter belongs to a workload whose name it spells out, and this is a longer name.
 
-        ``frontend-.*`` fits ``frontend-proxy``; where there is a workload ``frontend``, it is meant alone.
+        ``frontend-.*`` fits ``frontend-proxy``; where there is a workload ``frontend``, it alone is meant,
+        and where another group's filter spells out ``frontend-proxy``, that group is. A generated name is
+        no longer name.
         """
         name = self.logical.of(entity).name
-        return (
-            item.is_open
-            and item.stem is not None
-            and item.stem != name
-            and name.startswith(f"{item.stem}-")
-            and self.logical.workload_exists(entity.namespace, item.stem)
-        )
+        if not item.is_open or item.stem is None or not name.startswith(f"{item.stem}-"):
+            return False
+        if item.stem in workload_names(entity.kind, entity.name):  # a Pod without an owner on record
+            return False
+        if self.logical.workload_exists(entity.namespace, item.stem):
+            return True
+        is_own = any(other.stem == name for other in group.filters)
+        return not is_own and self.logical.is_spelled_out(entity.namespace, name)
 
     def _without_overreach(self, entity: Entity, found: list[Meeting]) -> list[Meeting]:
         """Drop open filters where another group spells out more of the same workload's name."""

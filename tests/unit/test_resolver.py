@@ -251,11 +251,40 @@ def test_the_most_specific_filter_comes_first() -> None:
     assert one(resolver, "shop/Deployment/frontend").group == "frontend"
 
 
+@pytest.mark.parametrize("profile", [AA, STRICT])
+def test_a_pod_named_like_a_workload_of_another_filter_is_not_of_the_shorter_one(profile: Profile) -> None:
+    groups = truth(
+        pattern("frontend", "Pod", "frontend-.*", is_root=True), pattern("proxy", "Pod", "frontend-proxy-.*")
+    )
+    for snapshot in (Inventory.none(), inventory("shop/Deployment/cart")):
+        entry = one(Resolver(groups, snapshot), "shop/Pod/frontend-proxy", profile)
+        assert entry.code == 1
+        assert entry.group == ("proxy" if profile is AA else None)
+
+
+def test_a_group_may_spell_out_the_longer_name_beside_an_open_filter() -> None:
+    both = pattern("both", "Pod", "frontend-.*", "frontend-proxy-.*", is_root=True)
+    resolver = Resolver(truth(both), Inventory.none())
+    assert one(resolver, "shop/Pod/frontend-proxy", STRICT).code == 0
+
+
 def test_an_open_filter_stays_with_the_workload_that_it_spells_out() -> None:
     resolver = Resolver(truth(pattern("frontend", "Pod", "frontend-.*", is_root=True)), SHOP)
     assert one(resolver, "shop/Deployment/frontend").code == 0
     assert one(resolver, "shop/Deployment/frontend-proxy").class_ is EntityClass.UNRELATED
     assert one(resolver, "shop/Pod/frontend-proxy-6b4d584985-x2v5z", STRICT).class_ is EntityClass.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "text", ["shop/Pod/frontend-675fd7b5c5-x2v5z", "shop/ReplicaSet/frontend-675fd7b5c5"]
+)
+def test_an_object_without_an_owner_on_record_still_fits_the_open_filter(text: str) -> None:
+    kind = text.split("/")[1]
+    groups = truth(pattern("frontend", kind, "frontend-.*", is_root=True))
+    snapshot = inventory("shop/Deployment/frontend", text)
+    for profile in (AA, STRICT):
+        entry = one(Resolver(groups, snapshot), text, profile)
+        assert (entry.rule, entry.code) == (Rule.FILTER, 0)
 
 
 def test_exact_comes_before_filter_and_file_order_decides_last() -> None:
