@@ -112,7 +112,7 @@ def bubblewrap_arguments(
     ]
 
 
-def command_line(command: Sequence[str], limits: Limits, command_s: float) -> list[str]:
+def command_line(command: Sequence[str | bytes], limits: Limits, command_s: float) -> list[str | bytes]:
     """What runs inside: the resource limits, then the command."""
     return [PRLIMIT, *limits.prlimit(command_s), "--", *command]
 

@@ -26,7 +26,7 @@ from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import NICENESS, Limits
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.runner import Ending, finished, refuse_command, supervise
+from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import filter_program
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
@@ -154,12 +154,12 @@ class BubblewrapSandbox:
         SandboxError
             The sandbox could not be set up, or has been closed.
         """
-        refusal = refuse_command(command)
-        if refusal is not None:
-            return refusal
+        data = encoded(command)
+        if isinstance(data, ExecResult):
+            return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
-        with Started(self, ["/bin/bash", "-c", command], time_s) as started:
+        with Started(self, [arguments.BASH, "-c", data], time_s) as started:
             ending = supervise(
                 started.process,
                 output,
@@ -187,7 +187,7 @@ class BubblewrapSandbox:
         return finished(exit_code, limit_hit, ending, output, self.limits, time_s)
 
     def start(
-        self, command: Sequence[str], time_s: float, descriptors: _Descriptors, **options: Any
+        self, command: Sequence[str | bytes], time_s: float, descriptors: _Descriptors, **options: Any
     ) -> subprocess.Popen[bytes]:
         """Start bubblewrap around a command; `options` go to Popen (its streams, mostly)."""
         if self._is_closed:
@@ -232,7 +232,7 @@ class Started:
     """One running bubblewrap: its process, what it reports, and how to end all that runs in it."""
 
     def __init__(
-        self, sandbox: BubblewrapSandbox, command: Sequence[str], time_s: float, **options: Any
+        self, sandbox: BubblewrapSandbox, command: Sequence[str | bytes], time_s: float, **options: Any
     ) -> None:
         options = {
             "stdin": subprocess.DEVNULL,

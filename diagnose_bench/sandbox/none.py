@@ -18,7 +18,7 @@ from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.runner import finished, refuse_command, supervise
+from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import Usage, remove_tree
 from diagnose_bench.sandbox.watcher import Watcher
 
@@ -86,15 +86,15 @@ class UnsandboxedShell:
         """Run one bash command on the host."""
         if self._is_closed:
             raise SandboxError("This shell has been closed; open another one.")
-        refusal = refuse_command(command)
-        if refusal is not None:
-            return refusal
+        data = encoded(command)
+        if isinstance(data, ExecResult):
+            return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
         prlimit = [arguments.PRLIMIT, *self.limits.prlimit(time_s, processes=False), "--"]
         try:
             process = subprocess.Popen(
-                [*prlimit, arguments.BASH, "-c", command],
+                [*prlimit, arguments.BASH, "-c", data],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

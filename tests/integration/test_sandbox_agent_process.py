@@ -16,6 +16,8 @@ from diagnose_bench import layout
 from diagnose_bench.sandbox import agent_process
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths, code_folders, confine, stop_confined
 
+pytestmark = pytest.mark.sandbox
+
 SECRET = "canary-of-the-truth-5177"
 
 

@@ -9,6 +9,8 @@ from sandbox_helpers import as_ordinary_user, sandbox_over
 from diagnose_bench import layout
 from diagnose_bench.sandbox import open_shell
 
+pytestmark = pytest.mark.sandbox
+
 CANARY = "canary-of-the-host-8842"
 
 

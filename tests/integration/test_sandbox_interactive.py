@@ -15,6 +15,8 @@ from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import Limits, open_sandbox
 from diagnose_bench.sandbox.interactive import run_interactive
 
+pytestmark = pytest.mark.sandbox
+
 
 @pytest.fixture
 def snapshot(tmp_path):

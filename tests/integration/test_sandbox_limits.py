@@ -12,6 +12,8 @@ from diagnose_bench.sandbox import Limits
 from diagnose_bench.sandbox.bubblewrap import Started
 from diagnose_bench.sandbox.watcher import process_tree
 
+pytestmark = pytest.mark.sandbox
+
 SMALL = Limits(
     command_s=5, scratch_mb=40, scratch_entries=500, file_mb=16, resident_mb=300, memory_mb=600, processes=24
 )
@@ -184,7 +186,11 @@ def test_processor_time_is_limited(snapshot):
 
 
 def test_command_that_no_shell_can_take_is_answered(sandbox):
-    for command, word in (("echo a\0b", b"NUL"), ("#" * (128 * 1024), b"131072 bytes")):
+    for command, word in (
+        ("echo a\0b", b"NUL"),
+        ("#" * (128 * 1024), b"131072 bytes"),
+        ("echo \ud800", b"character 6"),
+    ):
         result = sandbox.run(command)
         assert (result.exit_code, result.limit_hit, result.n_bytes) == (126, "command", 0)
         assert word in result.shown

@@ -7,6 +7,8 @@ import pytest
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import Limits, open_sandbox
 
+pytestmark = pytest.mark.sandbox
+
 
 @pytest.fixture
 def shell(tmp_path, capfd):

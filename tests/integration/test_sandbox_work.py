@@ -13,6 +13,8 @@ from diagnose_bench.sandbox import Limits, SnapshotStore, open_sandbox, open_she
 from diagnose_bench.sandbox.self_check import check_sandbox, self_check
 from diagnose_bench.sandbox.tools import ESSENTIAL_TOOLS, PUBLISHED_TOOLS, probe_tools
 
+pytestmark = pytest.mark.sandbox
+
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory):
