@@ -115,7 +115,7 @@ def _observations(world: World, firings: list[Firing]) -> list[str]:
     receivers = "default"
     for number in range(int((clock.length_s - offset) // OBSERVE_S) + 1):
         time = offset + number * OBSERVE_S
-        evaluated = time - time % EVALUATE_S
+        evaluated = time - 1 - (time - 1) % EVALUATE_S
         for start, end in gaps:
             if start <= time < end:
                 # Alertmanager keeps an alert until its end time, though nobody evaluates the rule any more.
