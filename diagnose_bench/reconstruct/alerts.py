@@ -1,4 +1,4 @@
-"""Alerts: rules evaluated over the metrics as they are stored, `for` waited out, states observed every few minutes."""
+"""Alerts: rules evaluated over the stored metrics, `for` waited out, states observed every few minutes."""
 
 from __future__ import annotations
 

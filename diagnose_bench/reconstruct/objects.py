@@ -6,7 +6,7 @@ import copy
 import json
 from typing import Any
 
-from diagnose_bench.reconstruct import manifests
+from diagnose_bench.reconstruct import manifest_pods, manifests
 from diagnose_bench.reconstruct.events import failing_pods
 from diagnose_bench.reconstruct.manifests import Manifest, metadata, owner_reference
 from diagnose_bench.reconstruct.rules import rule_groups, rule_manifest_groups
@@ -14,10 +14,16 @@ from diagnose_bench.reconstruct.spec import Failing, Node
 from diagnose_bench.reconstruct.world import World
 
 _CLUSTER_SCOPED = {
-    "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding", "PersistentVolume",
-    "CustomResourceDefinition", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ClusterPolicy",
-    "IngressClass", "ClusterIssuer",
+    "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding",
+    "PersistentVolume", "CustomResourceDefinition", "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration", "ClusterPolicy", "IngressClass", "ClusterIssuer",
 }  # fmt: skip
+_CONDITIONS = (
+    ("MemoryPressure", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "KubeletHasSufficientPID"),
+    ("Ready", "KubeletReady"),
+)
 
 
 def build_objects(world: World) -> list[Manifest]:
@@ -31,7 +37,7 @@ def build_objects(world: World) -> list[Manifest]:
             made.extend(manifests.replica_sets(world, workload, time))
         for pod in world.pods[key]:
             if pod.exists(time):
-                made.append(manifests.pod(world, pod, time))
+                made.append(manifest_pods.pod(world, pod, time))
                 if workload.kind == "CronJob":
                     made.append(_job(world, key, pod.owner[1], pod.created, pod.completed))
         if key in world.addresses:
@@ -126,14 +132,12 @@ def _node(world: World, node: Node) -> Manifest:
             "conditions": [
                 {"type": kind, "status": "True" if kind == "Ready" else "False", "reason": reason,
                  "lastHeartbeatTime": beat}
-                for kind, reason in (
-                    ("MemoryPressure", "KubeletHasSufficientMemory"), ("DiskPressure", "KubeletHasNoDiskPressure"),
-                    ("PIDPressure", "KubeletHasSufficientPID"), ("Ready", "KubeletReady"),
-                )
+                for kind, reason in _CONDITIONS
             ],
             "nodeInfo": {
                 "containerRuntimeVersion": "containerd://1.7.11", "kernelVersion": "5.15.0-91-generic",
-                "kubeletVersion": world.spec.cluster.version, "osImage": "Ubuntu 22.04.3 LTS", "architecture": "amd64",
+                "kubeletVersion": world.spec.cluster.version, "osImage": "Ubuntu 22.04.3 LTS",
+                "architecture": "amd64",
             },
         },
     }  # fmt: skip
@@ -169,7 +173,9 @@ def _waiting_pod(world: World, failing: Failing, name: str, node: str, start: fl
         "kind": "Pod",
         "metadata": metadata(world, "Pod", failing.namespace, name, start, labels=failing.labels),
         "spec": {
-            "containers": [{"name": "build", "image": failing.image, "imagePullPolicy": "Always", "resources": {}}],
+            "containers": [
+                {"name": "build", "image": failing.image, "imagePullPolicy": "Always", "resources": {}}
+            ],
             "nodeName": node,
             "restartPolicy": "Never",
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from diagnose_bench.reconstruct.clock import STEP_S
-from diagnose_bench.reconstruct.spec import Resources, Workload
+from diagnose_bench.reconstruct.spec_workload import Resources, Workload
 
 BACK_OFF_S = (1.5, 11.0, 22.0, 43.0, 84.0, 166.0, 305.0)
 """Seconds until the kubelet starts a container again: at once, then 10 s doubled up to five minutes."""

@@ -14,7 +14,8 @@ from diagnose_bench.reconstruct.clock import Clock, Curve
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.platform import platform_workloads
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.spec import Node, Points, Rollout, Specification, Workload
+from diagnose_bench.reconstruct.spec import Node, Rollout, Specification
+from diagnose_bench.reconstruct.spec_workload import Points, Workload
 
 
 @dataclass(frozen=True)
