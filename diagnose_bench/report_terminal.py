@@ -25,6 +25,14 @@ from diagnose_bench.report import (
 from diagnose_bench.text import visible
 
 _WIDTH_OF_A_FILE = 120
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the caller, and do not end the process as the original does."""
+        raise
+
+
 _KIND_STYLES = {"agent": "bold", "baseline": "", "blind": "dim"}
 
 
@@ -42,7 +50,7 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
     """
     stream = sys.stdout if file is None else file
     is_terminal = stream.isatty()
-    console = Console(
+    console = _Console(
         file=stream,
         width=width or (None if is_terminal else _WIDTH_OF_A_FILE),
         markup=False,
