@@ -10,7 +10,7 @@ from diagnose_bench.files import write_atomic
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.requests import Trace
+from diagnose_bench.reconstruct.requests import Trace, Visit
 from diagnose_bench.reconstruct.spec import ExtraLog
 from diagnose_bench.reconstruct.voices import Voice, apache_time
 from diagnose_bench.reconstruct.world import World, key_of
@@ -88,12 +88,19 @@ def _requests(world: World, traces: list[Trace], book: LogBook) -> None:
                 book.add(key, failure.time, line)
         for visit in trace.visits:
             key = key_of(visit.pod.workload)
-            interesting = visit.own_failure or (visit.failed and visit.pod.workload.voice != "node")
-            if not (draws.chance(keep) or (interesting and draws.chance(0.5) and allowed(key, visit.time))):
+            if not draws.chance(keep) and not (_is_kept(visit, draws) and allowed(key, visit.time)):
                 continue
             line = voice.access(visit)
             if line:
                 book.add(key, visit.time, line)
+
+
+def _is_kept(visit: Visit, draws: Draws) -> bool:
+    """Whether the shipper's sampling spares an access line: errors are kept, in part where they abound."""
+    voice = visit.pod.workload.voice
+    if voice == "balancer":
+        return visit.failed
+    return (visit.own_failure or (visit.failed and voice != "node")) and draws.chance(0.5)
 
 
 def _starts(world: World, book: LogBook) -> None:

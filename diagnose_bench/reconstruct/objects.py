@@ -9,6 +9,7 @@ from typing import Any
 from diagnose_bench.reconstruct import manifest_pods, manifests
 from diagnose_bench.reconstruct.events import failing_pods
 from diagnose_bench.reconstruct.manifests import Manifest, metadata, owner_reference
+from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.rules import rule_groups, rule_manifest_groups
 from diagnose_bench.reconstruct.spec import Failing, Node
 from diagnose_bench.reconstruct.world import World
@@ -56,6 +57,7 @@ def build_objects(world: World) -> list[Manifest]:
         made.append(_rules(world, name, rule_manifest_groups(groups, name)))
     for raw in world.spec.objects:
         made.append(_declared(world, raw))
+    made += _mounted(world, {(one["kind"], _space(one), one["metadata"]["name"]) for one in made})
     for namespace in sorted({one["metadata"].get("namespace", "") for one in made} - {""}):
         created = min(
             (
@@ -115,6 +117,8 @@ def _node(world: World, node: Node) -> Manifest:
         still = drain.uncordon_at is None or world.clock.seconds(drain.uncordon_at) > length
         if drain.node == node.name and still:
             spec["unschedulable"] = True
+            taint = {"effect": "NoSchedule", "key": "node.kubernetes.io/unschedulable"}
+            spec["taints"] = [*spec.get("taints", []), taint]
     beat = world.clock.rfc3339(length - draws.uniform(5, 200))
     capacity = {"cpu": str(node.cpu), "memory": f"{node.memory_gib * 1048576 - 262144}Ki", "pods": "110"}
     return {
@@ -189,6 +193,30 @@ def _waiting_pod(world: World, failing: Failing, name: str, node: str, start: fl
             "startTime": world.clock.rfc3339(start),
         },
     }  # fmt: skip
+
+
+def _space(manifest: Manifest) -> str:
+    return str(manifest["metadata"].get("namespace", ""))
+
+
+def _mounted(world: World, present: set[tuple[str, str, str]]) -> list[Manifest]:
+    """ConfigMaps and Secrets that Pods mount and the specification does not declare."""
+    made: dict[tuple[str, str, str], Manifest] = {}
+    for workload in world.workloads.values():
+        wanted = [("ConfigMap", name) for name in (*workload.config_maps, *workload.env_from)]
+        wanted += [("Secret", name) for name in workload.secrets]
+        for kind, name in wanted:
+            key = (kind, workload.namespace, name)
+            if key in present or key in made:
+                continue
+            created = -86400.0 * workload.days_ago - 9000
+            meta = metadata(world, kind, workload.namespace, name, created)
+            made[key] = {"apiVersion": "v1", "kind": kind, "metadata": meta}
+            if kind == "Secret":
+                made[key] |= {"type": "Opaque", "data": {"config": "REDACTED"}}
+            else:
+                made[key]["data"] = standard("configs").get(name, {"LOG_LEVEL": "info"})
+    return list(made.values())
 
 
 def _budget(world: World, key: str) -> Manifest:

@@ -21,7 +21,7 @@ _DATA = Path(__file__).parent / "data"
 
 @cache
 def standard(name: str) -> Any:
-    """One of the data files: ``workloads``, ``chatter``, ``banners`` or ``rules``."""
+    """One of the data files: ``workloads``, ``chatter``, ``banners``, ``configs``, ``rules``."""
     return yaml.safe_load((_DATA / f"{name}.yaml").read_bytes())
 
 

@@ -1,7 +1,7 @@
 """Evaluates alerting expressions over stored series the way Prometheus does, for the part that rules use.
 
-Differences from Prometheus that do not matter here: ``rate`` does not extrapolate to the window's borders, and
-a sample counts as fresh for five minutes.
+Differences from Prometheus that do not matter here: ``rate`` does not extrapolate to the window's borders,
+and a sample counts as fresh for five minutes.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from diagnose_bench.reconstruct.spec_workload import Operation
 PROXIES = ("nginx-ingress", "traefik", "balancer")
 """Voices of components that pass the path on and answer what they were answered."""
 
-_CAUSE_STATUS = {"dns": 502, "connect": 502, "timeout": 504, "server": 502}
+_CAUSE_STATUS = {"dns": 502, "nxdomain": 502, "connect": 502, "timeout": 504, "server": 502}
 
 
 @dataclass
@@ -291,12 +291,15 @@ def _host(operation: Operation) -> str:
 
 
 def _error_type(cause: str) -> str:
-    return {"dns": "EAI_AGAIN", "connect": "ECONNREFUSED", "timeout": "ETIMEDOUT"}[cause]
+    return {"dns": "EAI_AGAIN", "nxdomain": "ENOTFOUND", "connect": "ECONNREFUSED", "timeout": "ETIMEDOUT"}[
+        cause
+    ]
 
 
 def _message(cause: str, host: str) -> str:
     return {
         "dns": f"getaddrinfo EAI_AGAIN {host}",
+        "nxdomain": f"getaddrinfo ENOTFOUND {host}",
         "connect": f"connect ECONNREFUSED {host}",
         "timeout": f"deadline exceeded while waiting for {host}",
     }[cause]

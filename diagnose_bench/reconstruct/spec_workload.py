@@ -171,7 +171,7 @@ class Operation(SpecModel):
     errors: Points = []
     error_status: int = 500
     error_text: str = ""
-    error_cause: Literal["server", "dns", "connect", "timeout"] = "server"
+    error_cause: Literal["server", "dns", "nxdomain", "connect", "timeout"] = "server"
     """How a failure of an uninstrumented operation looks to its caller."""
     slow: Points = []
     """Factor on the latency over time."""

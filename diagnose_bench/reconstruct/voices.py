@@ -100,6 +100,7 @@ def _nginx_failure(voice: Voice, failure: Failure) -> str:
         "from upstream",
         "connect": "connect() failed (111: Connection refused) while connecting to upstream",
         "dns": "upstream host not found",
+        "nxdomain": "upstream host not found",
         "server": "",
     }[failure.cause]
     if not reason:
@@ -154,6 +155,7 @@ def _node_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": {"type": "Error", "message": f"getaddrinfo EAI_AGAIN {target}", "code": "EAI_AGAIN"},
+        "nxdomain": {"type": "Error", "message": f"getaddrinfo ENOTFOUND {target}", "code": "ENOTFOUND"},
         "connect": {"type": "Error", "message": f"connect ECONNREFUSED {target}", "code": "ECONNREFUSED"},
         "timeout": {
             "type": "TimeoutError",
@@ -183,6 +185,7 @@ def _logfmt_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"dial tcp: lookup {target}: i/o timeout",
+        "nxdomain": f"dial tcp: lookup {target}: no such host",
         "connect": f"dial tcp {_address(voice, failure)}:{_port(failure)}: connect: connection refused",
         "timeout": f"Get http://{target}{failure.path}: context deadline exceeded",
         "server": f"unexpected status {failure.status} from {target}",
@@ -221,6 +224,7 @@ def _spring_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"java.net.UnknownHostException: {target}: Temporary failure in name resolution",
+        "nxdomain": f"java.net.UnknownHostException: {target}: Name or service not known",
         "connect": f"java.net.ConnectException: Connection refused: {target}:{_port(failure)}",
         "timeout": f"java.net.http.HttpTimeoutException: request timed out calling {target}",
         "server": f"c.HttpServerErrorException: {failure.status} from {target}",
@@ -250,6 +254,10 @@ def _rails_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     name, message = {
         "dns": (
+            "SocketError",
+            f"Failed to open TCP connection to {target} (getaddrinfo: Temporary failure in name resolution)",
+        ),
+        "nxdomain": (
             "SocketError",
             f"Failed to open TCP connection to {target} (getaddrinfo: Name or service not known)",
         ),
@@ -333,6 +341,7 @@ def _php_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"getaddrinfo for {target} failed: Temporary failure in name resolution",
+        "nxdomain": f"getaddrinfo for {target} failed: Name or service not known",
         "connect": f"Failed to connect to {target}: Connection refused",
         "timeout": f"Operation timed out after {failure.edge.call.timeout_ms:.0f} milliseconds ({target})",
         "server": f"server error {failure.status} from {target}",
