@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -21,23 +22,33 @@ from diagnose_bench.commands.common import EXIT_INCOMPLETE, EXIT_USAGE, is_usage
 from diagnose_bench.errors import DiagnoseBenchError
 
 
-class _Group(TyperGroup):
+@contextlib.contextmanager
+def _one_message() -> Iterator[None]:
     """Errors end here: one message on stderr, one exit code, no traceback."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, SystemExit):
+        raise
+    except KeyboardInterrupt as error:
+        say("diagnose-bench: interrupted.")
+        raise typer.Exit(EXIT_INCOMPLETE) from error
+    except Exception as error:
+        if is_usage_error(error):
+            raise
+        say(f"diagnose-bench: {message_of(error)}")
+        code = error.exit_code if isinstance(error, DiagnoseBenchError) else EXIT_USAGE
+        raise typer.Exit(code) from error
+
+
+class _Group(TyperGroup):
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        # Here --version and --help print.
+        with _one_message():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _one_message():
             return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, SystemExit):
-            raise
-        except KeyboardInterrupt as error:
-            say("diagnose-bench: interrupted.")
-            raise typer.Exit(EXIT_INCOMPLETE) from error
-        except Exception as error:
-            if is_usage_error(error):
-                raise
-            say(f"diagnose-bench: {message_of(error)}")
-            code = error.exit_code if isinstance(error, DiagnoseBenchError) else EXIT_USAGE
-            raise typer.Exit(code) from error
 
 
 app = typer.Typer(
