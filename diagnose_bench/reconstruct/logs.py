@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnose_bench.errors import SuiteError
 from diagnose_bench.files import write_atomic
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.platform import standard
@@ -165,6 +166,8 @@ def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) ->
                 choices[argument] = draws.choice(argument.split("|"))
             return choices[argument]
         if name in ("pod", "ip", "poduid") and argument:
+            if argument not in world.pods:
+                raise SuiteError(f"$.logs: {match[0]} names no workload. Declare it first.")
             if argument not in chosen:
                 alive = [one for one in world.pods[argument] if one.exists(time)] or world.pods[argument]
                 chosen[argument] = draws.choice(alive)

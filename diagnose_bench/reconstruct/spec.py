@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import Any, Literal
 
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.files import read_bytes
 from diagnose_bench.reconstruct.clock import Clock, parse_moment
-from diagnose_bench.reconstruct.spec_workload import Operation, Points, SpecModel, Workload, WorkloadKey
+from diagnose_bench.reconstruct.spec_workload import (
+    ClockText,
+    Operation,
+    Points,
+    SpecModel,
+    Workload,
+    WorkloadKey,
+)
 
 
 class Dns(SpecModel):
@@ -28,7 +35,7 @@ class Dns(SpecModel):
 class Rollout(SpecModel):
     """A new ReplicaSet replaces the Pods one by one."""
 
-    at: str
+    at: ClockText
     workload: WorkloadKey
     pace_s: float = 20
     previous: dict[str, Any] = Field(default_factory=dict)
@@ -43,7 +50,7 @@ class Kill(SpecModel):
     """Containers that end, and start again with back-off."""
 
     workload: WorkloadKey
-    at: list[str]
+    at: list[ClockText]
     pods: list[int] | None = None
     container: str | None = None
     reason: Literal["OOMKilled", "Error", "Completed"] = "OOMKilled"
@@ -55,7 +62,7 @@ class Kill(SpecModel):
 class Scale(SpecModel):
     """The number of replicas changes."""
 
-    at: str
+    at: ClockText
     workload: WorkloadKey
     to: int
     by_autoscaler: bool = True
@@ -64,18 +71,18 @@ class Scale(SpecModel):
 class Drain(SpecModel):
     """A node is cordoned and its Pods move."""
 
-    at: str
+    at: ClockText
     node: str
     pace_s: float = 12
-    uncordon_at: str | None = None
+    uncordon_at: ClockText | None = None
 
 
 class NotReady(SpecModel):
     """Pods that run but fail their readiness probe for a while."""
 
     workload: WorkloadKey
-    start: str
-    end: str
+    start: ClockText
+    end: ClockText
     share: float = 1.0
     message: str = "Readiness probe failed: HTTP probe failed with statuscode: 503"
 
@@ -86,7 +93,7 @@ class Failing(SpecModel):
     namespace: str
     prefix: str
     image: str
-    start: str
+    start: ClockText
     every_s: float
     message: str
     labels: dict[str, str] = Field(default_factory=dict)
@@ -97,7 +104,7 @@ class Failing(SpecModel):
 class Change(SpecModel):
     """One revision of an object."""
 
-    at: str
+    at: ClockText
     entity: str
     who: str
     patch: list[dict[str, Any]]
@@ -112,8 +119,8 @@ class ExtraEvent(SpecModel):
     message: str
     component: str
     host: str | None = None
-    first: str
-    last: str | None = None
+    first: ClockText
+    last: ClockText | None = None
     count: int = 1
 
 
@@ -170,8 +177,8 @@ class Gap(SpecModel):
     """Telemetry that is missing."""
 
     what: Literal["metrics", "alerts", "both"]
-    start: str
-    end: str
+    start: ClockText
+    end: ClockText
     names: list[str] = Field(default_factory=list)
     """Metrics concerned; all when empty."""
 
@@ -252,13 +259,20 @@ class Specification(SpecModel):
     rules: list[RuleGroup] = Field(default_factory=list)
     omit_rules: list[str] = Field(default_factory=list)
     """Standard alerts that this cluster does not have."""
-    since: dict[str, str] = Field(default_factory=dict)
+    since: dict[str, ClockText] = Field(default_factory=dict)
     """Alerts that fired before the window: alert name -> start."""
     gaps: list[Gap] = Field(default_factory=list)
     topology: list[tuple[str, str, str]] = Field(default_factory=list)
     """Further edges (source, relation, target) that an inventory tool would know."""
     sampling: Sampling = Sampling()
     truth: dict[str, Any]
+
+    @model_validator(mode="after")
+    def _detected_inside(self) -> Specification:
+        clock = self.clock()
+        if not clock.start < clock.detected_at < clock.end:
+            raise ValueError("window: start < detected_at < end does not hold")
+        return self
 
     def clock(self) -> Clock:
         """The window."""
@@ -283,12 +297,8 @@ def load_specification(path: Path) -> Specification:
     except yaml.YAMLError as error:
         raise SuiteError(f"{path}: the specification is not YAML: {error}") from error
     try:
-        specification = Specification.model_validate(document)
-        specification.clock()
+        return Specification.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise SuiteError(f"{path}: $.{where}: {first['msg']}. Correct the specification.") from error
-    except ValueError as error:
-        raise SuiteError(f"{path}: $.window: {error}. Write RFC 3339 with a zone.") from error
-    return specification

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-Points = list[tuple[str, float]]
+from diagnose_bench.reconstruct.clock import parse_moment
+
+
+def _check_clock(text: str) -> str:
+    if "T" in text:
+        parse_moment(text)
+    elif not re.fullmatch(r"([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?", text):
+        raise ValueError("a clock is written HH:MM or HH:MM:SS, in quotes")
+    return text
+
+
+ClockText = Annotated[str, AfterValidator(_check_clock)]
+"""``HH:MM[:SS]`` of the day nearest the window, or RFC 3339."""
+
+Points = list[tuple[ClockText, float]]
 """A curve as [clock, value] pairs, the clock as ``HH:MM[:SS]``."""
 
 
@@ -149,7 +164,7 @@ class Call(SpecModel):
     """Factor on `lookups` and `fresh` over time."""
     host: str | None = None
     """Host name the caller uses, for its messages."""
-    host_changes: list[tuple[str, str]] = []
+    host_changes: list[tuple[ClockText, str]] = []
     """[clock, host]: later values of `host`."""
 
 

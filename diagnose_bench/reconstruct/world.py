@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.reconstruct.clock import Clock, Curve
 from diagnose_bench.reconstruct.draws import Draws
@@ -55,7 +57,14 @@ class World:
         """A specification's curve in seconds."""
         if not points:
             return Curve([(0.0, default)])
-        return Curve([(self.clock.seconds(clock), value) for clock, value in points])
+        timed = [(self.clock.seconds(clock), value) for clock, value in points]
+        for (earlier, _), (later, _), (clock, _) in zip(timed, timed[1:], points[1:], strict=False):
+            if later <= earlier:
+                raise SuiteError(
+                    f"{self.spec.scenario_id}: the point at {clock!r} of a curve is not later than the one "
+                    "before it. Put the points in order."
+                )
+        return Curve(timed)
 
     def all_pods(self) -> list[Pod]:
         """Pods of all workloads, in the order of the workloads."""
@@ -219,7 +228,12 @@ def _roll_out(world: World, rollout: Rollout) -> None:
     old = world.revisions[key][-1]
     present = world.workloads[key]
     previous: dict[str, Any] = present.model_dump() | rollout.previous
-    before = Workload.model_validate(previous)
+    try:
+        before = Workload.model_validate(previous)
+    except ValidationError as error:
+        raise SuiteError(
+            f"{world.spec.scenario_id}: $.rollouts: previous of {key}: {error.errors()[0]['msg']}."
+        ) from error
     draws = world.draws("rollout", key, rollout.at)
     world.revisions[key][-1] = Revision(old.number, old.hash, before, old.created, old.annotation)
     annotation = world.clock.rfc3339(at) if rollout.why == "restart" else None
