@@ -107,13 +107,13 @@ class RunStore:
         except OSError as error:
             raise RunError(
                 f"{out}: the run's folder cannot be made: {error.strerror}. Nothing was started; "
-                "mend the permissions, free some space, or choose another --out."
+                "choose another --out, or mend the permissions and free some space."
             ) from error
         store = cls(out, manifest, lock)
         try:
             if (out / MANIFEST).exists():
                 raise RunError(f"{out}: another run has just started here. Choose another folder.")
-            store.write_file(MANIFEST, pretty_json(manifest.model_dump(mode="json")))
+            write_atomic(out / MANIFEST, pretty_json(manifest.model_dump(mode="json")))
         except BaseException:
             store.close()
             raise

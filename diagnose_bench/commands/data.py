@@ -211,7 +211,7 @@ def import_diagnoses(
     leave(EXIT_INCOMPLETE if summary.n_rejected else 0)
 
 
-@import_app.command("itbench")
+@import_app.command("itbench", short_help="Turn ITBench folders or truths into a suite.")
 def import_itbench(
     source: Annotated[
         Path,

@@ -149,7 +149,5 @@ def _evidence(scenario: str | None, suite: str, snapshot: Path | None, unchecked
 
     loaded = load_suite(suite)
     chosen = loaded.scenario(str(scenario))
-    if chosen.snapshot is None:
-        raise UsageError(f"{loaded.path}: {chosen.id} has no snapshot; the suite holds truths alone.")
     verify_scenario(chosen, say)
-    return _Evidence(chosen.snapshot, chosen.digest, (truth_folder_of(loaded.path),))
+    return _Evidence(loaded.path / chosen.id, chosen.digest, (truth_folder_of(loaded.path),))
