@@ -171,8 +171,8 @@ def verify_scenario(scenario: Scenario, on_warning: Callable[[str], None] | None
     folder = scenario.snapshot
     if folder is None:
         raise SuiteError(
-            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario. It can only "
-            "score recorded answers: diagnose-bench import diagnoses."
+            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario. It can "
+            "only score recorded answers: diagnose-bench import diagnoses."
         )
     for warning in check_tree(folder):
         if on_warning is not None:
