@@ -24,17 +24,10 @@ def pod(world: World, one: Pod, time: float) -> Manifest:
     if one.owner[0] == "Node":
         annotations["kubernetes.io/config.source"] = "file"
     spec = pod_spec(workload) | {"nodeName": one.node}
-    if one.limits != workload.limits:
-        # What the LimitRanger admission plugin writes when a container has no limits of its own.
-        name = one.container
-        given = ", ".join(sorted(one.limits.model_dump(exclude_none=True)))
-        annotations["kubernetes.io/limit-ranger"] = (
-            f"LimitRanger plugin set: {given} limit for container {name}"
-        )
-        spec["containers"] = [
-            {**spec["containers"][0], "resources": resources(workload.requests, one.limits)},
-            *spec["containers"][1:],
-        ]
+    if one.admitted.annotation:
+        annotations["kubernetes.io/limit-ranger"] = one.admitted.annotation
+        stored = resources(one.admitted.requests, one.admitted.limits)
+        spec["containers"] = [{**spec["containers"][0], "resources": stored}, *spec["containers"][1:]]
     revision = next((r for r in world.revisions[key_of(workload)] if r.number == one.revision), None)
     if revision and revision.annotation:
         annotations["kubectl.kubernetes.io/restartedAt"] = revision.annotation

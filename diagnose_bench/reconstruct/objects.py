@@ -12,7 +12,7 @@ from diagnose_bench.reconstruct.manifests import Manifest, metadata, owner_refer
 from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.rules import rule_groups, rule_manifest_groups
 from diagnose_bench.reconstruct.spec import Failing, Node
-from diagnose_bench.reconstruct.world import World
+from diagnose_bench.reconstruct.world import DEFAULT_AGE, World, created_at
 
 _CLUSTER_SCOPED = {
     "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding",
@@ -259,8 +259,7 @@ def _declared(world: World, raw: dict[str, Any]) -> Manifest:
     """A manifest from the specification; `metadata.created` (a clock or days ago) becomes its time stamp."""
     made = copy.deepcopy(raw)
     given: dict[str, Any] = made["metadata"]
-    created = given.pop("created", 60)
-    seconds = world.clock.seconds(created) if isinstance(created, str) else -86400.0 * float(created) - 7321.0
+    seconds = created_at(world.clock, given.pop("created", DEFAULT_AGE))
     namespace = given.pop("namespace", "")
     if not namespace and made["kind"] not in _CLUSTER_SCOPED:
         namespace = "default"

@@ -123,7 +123,8 @@ class Workload(SpecModel):
     sidecars: list[Container] = []
     days_ago: float = 40
     """Age of the controller; Pods are younger."""
-    pods_days_ago: float | None = None
+    pods_days_ago: float | list[float] | None = None
+    """Age of the Pods, or of each Pod."""
     priority_class: str | None = None
     nodes: Literal["workers", "control-plane", "all"] = "workers"
     host_network: bool = False
@@ -141,10 +142,6 @@ class Workload(SpecModel):
     pod_annotations: dict[str, str] = {}
     pod_spec: dict[str, Any] = {}
     """Merged into the pod template's spec as it is."""
-    injected_limits: Resources | None = None
-    """Limits that admission gives the Pods while the template has none."""
-    injected_from: int = 0
-    """First Pod (by index) that has them."""
 
 
 class Call(SpecModel):

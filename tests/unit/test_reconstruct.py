@@ -12,6 +12,8 @@ import pytest
 import yaml
 
 from diagnose_bench.errors import SuiteError
+from diagnose_bench.reconstruct.__main__ import main
+from diagnose_bench.reconstruct.admission import admit
 from diagnose_bench.reconstruct.clock import Clock, Curve, parse_moment
 from diagnose_bench.reconstruct.draws import Draws, safe_encode
 from diagnose_bench.reconstruct.engine import reconstruct
@@ -22,6 +24,7 @@ from diagnose_bench.reconstruct.spec import Specification, load_specification
 from diagnose_bench.reconstruct.spec_workload import Resources, Workload
 from diagnose_bench.reconstruct.suite import write_suite
 from diagnose_bench.reconstruct.world import build_world
+from diagnose_bench.suite import load_suite
 
 
 def small_spec(**more: Any) -> dict[str, Any]:
@@ -147,7 +150,7 @@ def test_cpu_quantities() -> None:
 
 def make_pod() -> Pod:
     workload = Workload(namespace="a", name="b", image="c", ready_after_s=5)
-    return Pod(workload, 0, "b-x", "n", "10.0.0.1", "u", -1000.0, ("ReplicaSet", "b"), 1, Resources())
+    return Pod(workload, 0, "b-x", "n", "10.0.0.1", "u", -1000.0, ("ReplicaSet", "b"), 1, admit(workload, []))
 
 
 def test_back_off_doubles_and_resets_after_a_long_life() -> None:
@@ -169,6 +172,37 @@ def test_pod_is_ready_only_after_its_start() -> None:
     assert not pod.ready(restart.back_at + 4)
     assert pod.ready(restart.back_at + 5)
     assert (pod.n_restarts(100.5), pod.n_restarts(200)) == (0, 1)
+
+
+# admission
+
+
+def test_limit_range_fills_in_only_what_is_missing() -> None:
+    item = {
+        "type": "Container",
+        "default": {"cpu": "500m", "memory": "256Mi"},
+        "defaultRequest": {"cpu": "100m", "memory": "128Mi"},
+    }
+    workload = Workload(namespace="a", name="b", image="c", limits=Resources(memory="1Gi"))
+    admitted = admit(workload, [{"spec": {"limits": [item, {"type": "Pod", "max": {"cpu": "4"}}]}}])
+    assert admitted.limits == Resources(cpu="500m", memory="1Gi")
+    assert admitted.requests == Resources(cpu="100m", memory="128Mi")
+    expected = "LimitRanger plugin set: cpu, memory request for container b; cpu limit for container b"
+    assert admitted.annotation == expected
+    assert admit(workload, []).annotation == ""
+
+
+def test_only_pods_younger_than_the_limit_range_have_its_limits() -> None:
+    limit_range = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"namespace": "shop", "name": "l", "created": 7},
+        "spec": {"limits": [{"type": "Container", "default": {"memory": "256Mi"}}]},
+    }
+    document = small_spec(objects=[limit_range])
+    document["workloads"][0]["pods_days_ago"] = [9, 3]
+    pods = build_world(Specification.model_validate(document)).pods["shop/front"]
+    assert [pod.limits.memory for pod in pods] == [None, "256Mi"]
 
 
 # specification
@@ -348,3 +382,37 @@ def test_specification_must_be_named_like_its_scenario(tmp_path: Path) -> None:
     write(specs / "scenario-001.yaml", small_spec())
     with pytest.raises(SuiteError, match="not the file's name"):
         write_suite(specs, tmp_path / "snapshots" / "own", tmp_path / "ground_truth" / "own")
+
+
+def test_command_writes_a_suite_and_prints_its_digest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    specs = tmp_path / "specs"
+    specs.mkdir()
+    write(specs / "scenario-090.yaml", small_spec())
+    suite, truths = tmp_path / "snapshots" / "own", tmp_path / "ground_truth" / "own"
+    assert main([str(specs), str(suite), str(truths)]) == 0
+    assert capsys.readouterr().out.strip() == load_suite(str(suite)).digest
+    assert yaml.safe_load((truths / "scenario-090.yaml").read_text())["canary"].endswith("90")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage"),
+        (["none", "a", "b"], "no specifications"),
+        (["specs", "a", "b", "x"], "no specification 'x'"),
+    ],
+)
+def test_command_says_what_is_wrong(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "specs").mkdir()
+    write(tmp_path / "specs" / "scenario-090.yaml", small_spec())
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err
