@@ -18,7 +18,15 @@ from typer.core import TyperGroup
 
 from diagnose_bench import __version__
 from diagnose_bench.commands import data, reporting, runs, shell
-from diagnose_bench.commands.common import EXIT_INCOMPLETE, EXIT_USAGE, is_usage_error, message_of, say, show
+from diagnose_bench.commands.common import (
+    EXIT_INCOMPLETE,
+    EXIT_USAGE,
+    is_usage_error,
+    message_of,
+    say,
+    show,
+    silence,
+)
 from diagnose_bench.errors import DiagnoseBenchError
 
 
@@ -32,6 +40,10 @@ def _one_message() -> Iterator[None]:
     except KeyboardInterrupt as error:
         say("diagnose-bench: interrupted.")
         raise typer.Exit(EXIT_INCOMPLETE) from error
+    except BrokenPipeError as error:
+        # The reader of a help text has seen enough.
+        silence()
+        raise typer.Exit(0) from error
     except Exception as error:
         if is_usage_error(error):
             raise

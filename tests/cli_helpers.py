@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ class Called:
 
     def json(self) -> Any:
         """Stdout, which must be one JSON document and nothing else, without NaN."""
-        return json.loads(self.out, parse_constant=lambda text: pytest_fail(f"stdout has {text}"))
+        return json.loads(self.out, parse_constant=_no_constant)
 
     def refused(self, code: int = 2) -> str:
         """The one message of a call that must fail: no result, no traceback, and a sentence at its end."""
@@ -44,8 +43,8 @@ class Called:
         return self.err
 
 
-def pytest_fail(message: str) -> None:
-    raise AssertionError(message)
+def _no_constant(text: str) -> None:
+    raise AssertionError(f"stdout has {text}")
 
 
 def call(*words: str | Path, stdin: bytes | str | None = None) -> Called:
@@ -118,6 +117,9 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def ordinary_environment(home: Path) -> dict[str, str]:
-    """An environment without colours and with its own folder for temporary files."""
-    return {**os.environ, "TMPDIR": str(home), "NO_COLOR": "1"}
+def reachable(path: Path) -> Path:
+    """Let other users pass through the folders above, which pytest makes for one user only."""
+    for folder in (path, *path.parents):
+        if folder.is_dir() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o001)
+    return path

@@ -74,17 +74,17 @@ def result() -> Iterator[None]:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        _silence()
+        silence()
     except OSError as error:
         if error.filename is not None:
             raise
-        _silence()
+        silence()
         raise DiagnoseBenchError(
             f"The result cannot be written to standard output: {error.strerror}. Send it elsewhere."
         ) from error
 
 
-def _silence() -> None:
+def silence() -> None:
     """Send what is still buffered nowhere, or the interpreter would try once more at its end."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
