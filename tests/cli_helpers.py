@@ -35,7 +35,7 @@ class Called:
         assert self.code == code, (self.code, self.out, self.err)
         assert self.out == ""
         assert "Traceback" not in self.err
-        assert "unexpected" not in self.err
+        assert "This is a fault of" not in self.err
         lines = self.err.strip().splitlines()
         if not lines[0].startswith("Usage: "):
             assert lines[0].startswith("diagnose-bench: "), self.err
