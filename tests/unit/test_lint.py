@@ -244,8 +244,24 @@ def test_short_window_and_few_records_are_noticed(tmp_path: Path) -> None:
     }
 
 
-def test_damaged_line_is_a_finding_and_no_crash(folder: Path, tmp_path: Path) -> None:
-    (folder / "objects.jsonl").write_text('{"kind": \n')
+_ODD_COUNT = {"type": "Warning", "involvedObject": {"kind": "Node", "name": "n"}, "count": "x"}
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "message"),
+    [
+        ("objects.jsonl", '{"kind": ', "line 1 is no JSON"),
+        ("objects.jsonl", "[1]", "line 1 is no JSON object"),
+        ("events.jsonl", json.dumps(_ODD_COUNT), "native layout"),
+        ("alerts.jsonl", '{"labels": [1]}', "native layout"),
+        ("metrics/up.csv", "timestamp,value\nnever,1", "no timestamp or value"),
+        ("traces.jsonl", '{"resource": 5, "kind": "SERVER"}', "native layout"),
+    ],
+)
+def test_damaged_record_is_a_finding_and_no_crash(
+    folder: Path, tmp_path: Path, file: str, line: str, message: str
+) -> None:
+    (folder / file).write_text(line + "\n")
     truths = tmp_path / "ground_truth" / "copy"
     truths.mkdir(parents=True)
     source = truth_folder_of(snapshots_root() / BUNDLED) / f"{SCENARIO}.yaml"
@@ -255,7 +271,7 @@ def test_damaged_line_is_a_finding_and_no_crash(folder: Path, tmp_path: Path) ->
     (folder.parent / "suite.json").write_text(json.dumps(suite_file))
     digest_suite(str(folder.parent), write=True)
     findings = lint_suite(load_suite(str(folder.parent)), truths, baselines=False)
-    assert any(one.ok is False and "line 1 is no JSON" in one.detail for one in findings)
+    assert any(one.ok is False and message in one.detail for one in findings)
 
 
 def test_refused_truth_is_a_finding(tmp_path: Path) -> None:
