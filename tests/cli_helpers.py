@@ -37,7 +37,7 @@ class Called:
         assert "Traceback" not in self.err
         assert "This is a fault of" not in self.err
         lines = self.err.strip().splitlines()
-        if not lines[0].startswith("Usage: "):
+        if not lines[0].startswith(("Usage: ", "Error: ")):
             assert lines[0].startswith("diagnose-bench: "), self.err
             assert sum(line.startswith("diagnose-bench: ") for line in lines) == 1, self.err
         return self.err
