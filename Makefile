@@ -34,6 +34,9 @@ schemas: $(VENV)/dev.stamp
 suite: $(VENV)/runtime.stamp
 	$(BIN)/python -m diagnose_bench.reconstruct ground_truth/postmortems/specs snapshots/postmortems ground_truth/postmortems
 
+docs: $(VENV)/dev.stamp
+	$(BIN)/python tests/command_reference.py
+
 wheel: $(VENV)/runtime.stamp
 	$(BIN)/python -m hatchling build -t wheel
 

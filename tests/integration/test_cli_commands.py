@@ -63,7 +63,7 @@ def test_no_line_of_the_list_of_commands_is_cut_off() -> None:
         (["score", "a", "b"], "unexpected extra argument"),
         (["score", "a", "--profile", "lenient"], "'itbench-aa', 'strict'"),
         (["explain", "a", "1", "x"], "Invalid value for 'REPEAT'"),
-        (["report"], "Missing argument 'RUN...'"),
+        (["report"], "Missing argument 'RUN'"),
         (["suite", "nonsense"], "No such command 'nonsense'"),
         (["import", "diagnoses", "x"], "Missing option '--agent'"),
         (["suite", "show", "--format", "xml"], "'text', 'json'"),
