@@ -172,9 +172,15 @@ def _fires(
     since = seconds(str(record["startsAt"])) - start
     # Alertmanager keeps an alert for minutes after the last evaluation that gave it.
     updated = seconds(str(record["updatedAt"])) - start if "updatedAt" in record else observed
-    if not observed - _STALE_S < updated <= observed or not holds(updated):
+    if not observed - _STALE_S < updated <= observed:
         return False
     wait = duration_s(str(rule.get("for", "0s")))
+    if since < 0 and "[" in str(rule["expr"]):
+        # It fired before the window; a rate has no value before its second sample.
+        early = [time for time in range(0, _STALE_S + 1, _EVALUATE_S) if holds(time)]
+        return bool(early) and (updated <= early[0] or holds(updated))
+    if not holds(updated):
+        return False
     first = max(0.0, since - wait)
     return all(holds(time) for time in range(int(first), int(min(updated, max(since, 0.0))) + 1, _EVALUATE_S))
 
