@@ -73,7 +73,7 @@ def _made(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxPolicyError(
-            f"{folder}: cannot be the scratch folder: it cannot be made: {error.strerror}."
+            f"{folder}: cannot be the scratch folder: it cannot be made: {policy.refusal(folder, error)}."
         ) from error
     return folder
 
