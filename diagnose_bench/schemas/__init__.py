@@ -42,15 +42,17 @@ def _snapshot() -> dict[str, Any]:
 
 
 def _run() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.records import RunManifest
 
-    return RunManifest.model_json_schema()
+    return versioned_schema(RunManifest)
 
 
 def _trial() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.records import TrialRecord
 
-    return TrialRecord.model_json_schema()
+    return versioned_schema(TrialRecord)
 
 
 def _command() -> dict[str, Any]:
@@ -60,9 +62,10 @@ def _command() -> dict[str, Any]:
 
 
 def _scorecard() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.scorecard import Scorecard
 
-    return Scorecard.model_json_schema()
+    return versioned_schema(Scorecard)
 
 
 # Looked up late, so that asking for one schema imports one model.

@@ -120,7 +120,7 @@ def broken_suites() -> dict[str, tuple[Callable[[Path], object], str]]:
         ),
         "manifest missing": (
             lambda suite: (suite / "scenario-001" / "snapshot.json").unlink(),
-            "snapshot.json: the snapshot manifest does not exist. Mend it, or fetch the suite again.",
+            "snapshot.json: the snapshot manifest does not exist. Fetch the suite again; or, ",
         ),
         "file changed": (
             lambda suite: (suite / "scenario-001" / "events.jsonl").write_text("{}\n"),
