@@ -55,12 +55,16 @@ def score(
     Example: diagnose-bench score runs/my-agent
     """
     from diagnose_bench.grading import score_run
+    from diagnose_bench.importers.diagnoses import REJECTED, n_rejected
 
     scorecard = score_run(run, suite=suite, truth=truth, profile=profile, exclude=tuple(exclude or ()))
     if format_ is Format.JSON:
         print_json(scorecard.to_dict())
     else:
         _print_table([run])
+    if rejected := n_rejected(run):
+        rows = "1 row was" if rejected == 1 else f"{rejected} rows were"
+        say(f"Note: {rows} rejected when the answers were imported; they are listed in {run / REJECTED}.")
     say(f"Scorecard: {run / 'scorecard.json'}")
     leave(scorecard.exit_code)
 

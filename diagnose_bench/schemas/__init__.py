@@ -23,6 +23,12 @@ def _diagnosis() -> dict[str, Any]:
     return diagnosis_schema()
 
 
+def _diagnosis_row() -> dict[str, Any]:
+    from diagnose_bench.diagnosis_row import diagnosis_row_schema
+
+    return diagnosis_row_schema()
+
+
 def _ground_truth() -> dict[str, Any]:
     from diagnose_bench.ground_truth import ground_truth_schema
 
@@ -72,6 +78,7 @@ def _scorecard() -> dict[str, Any]:
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "command": _command,
     "diagnosis": _diagnosis,
+    "diagnosis-row": _diagnosis_row,
     "ground-truth": _ground_truth,
     "run": _run,
     "scorecard": _scorecard,
