@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator
@@ -69,6 +70,7 @@ def check_cluster(scenario_id: str, files: SnapshotFiles) -> list[LintFinding]:
         _versions(scenario_id, cluster, files),
         _probes(scenario_id, cluster, files),
         _references(scenario_id, cluster, files),
+        _mounts(scenario_id, cluster),
         _addresses(scenario_id, cluster),
         _remembered(scenario_id, cluster),
         _pulls(scenario_id, cluster, files),
@@ -209,6 +211,30 @@ def _references(scenario_id: str, cluster: _Cluster, files: SnapshotFiles) -> Li
     return judge(scenario_id, "kubelet", problems, f"{n_named} Pods that kubelets name were there")
 
 
+def _mounts(scenario_id: str, cluster: _Cluster) -> LintFinding:
+    """What Pods mount is a volume of theirs, and what volumes name is there."""
+    problems, n_mounts = [], 0
+    for pod in cluster.of_kind("Pod"):
+        space = pod["metadata"]["namespace"]
+        volumes = {one["name"]: one for one in pod["spec"].get("volumes", [])}
+        for container in pod["spec"]["containers"]:
+            for mount in container.get("volumeMounts", []):
+                n_mounts += 1
+                if mount["name"] not in volumes:
+                    problems.append(
+                        f"{cluster.name_of(pod)} mounts {mount['name']}, which is no volume of it"
+                    )
+        for volume in volumes.values():
+            for kind, field, name in (
+                ("ConfigMap", "configMap", "name"),
+                ("Secret", "secret", "secretName"),
+                ("PersistentVolumeClaim", "persistentVolumeClaim", "claimName"),
+            ):
+                if field in volume and (kind, space, volume[field][name]) not in cluster.by_key:
+                    problems.append(f"{cluster.name_of(pod)}: no {kind} {volume[field][name]}")
+    return judge(scenario_id, "mounts", problems, f"{n_mounts} mounts have what they name")
+
+
 def _addresses(scenario_id: str, cluster: _Cluster) -> LintFinding:
     """Node addresses lie outside the Pods' networks and agree with names that spell an address."""
     problems = []
@@ -238,14 +264,21 @@ def _addresses(scenario_id: str, cluster: _Cluster) -> LintFinding:
 def _remembered(scenario_id: str, cluster: _Cluster) -> LintFinding:
     """Old ReplicaSets do not single out the Deployments that changed in the window."""
     sets: dict[tuple[str, str], int] = defaultdict(int)
+    templates: dict[str, str] = {}
+    problems = []
     for one in cluster.of_kind("ReplicaSet"):
         for owner in one["metadata"].get("ownerReferences", []):
             sets[one["metadata"]["namespace"], owner["name"]] += 1
+        template = json.loads(json.dumps(one["spec"]["template"]))
+        template["metadata"].get("labels", {}).pop("pod-template-hash", None)
+        text = json.dumps([one["metadata"]["namespace"], template], sort_keys=True)
+        if text in templates:
+            problems.append(f"{cluster.name_of(one)} has the template of {templates[text]}")
+        templates[text] = cluster.name_of(one)
     deployments = cluster.of_kind("Deployment")
     with_history = [
         one for one in deployments if sets[one["metadata"]["namespace"], one["metadata"]["name"]] > 1
     ]
-    problems = []
     for one in deployments:
         limit = one["spec"].get("revisionHistoryLimit", 10)
         count = sets[one["metadata"]["namespace"], one["metadata"]["name"]]

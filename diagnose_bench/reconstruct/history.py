@@ -11,6 +11,10 @@ from diagnose_bench.reconstruct.spec_workload import Workload
 
 _DATED = re.compile(r"(\d{4}-\d\d-\d\d)-(\d{6})")
 _MONTHLY = re.compile(r"(20\d\d)\.(0[1-9]|1[0-2])")
+_SETTINGS = (
+    ("LOG_LEVEL", "debug"), ("GOMAXPROCS", "2"), ("LOG_FORMAT", "text"), ("OTEL_TRACES_SAMPLER_ARG", "0.05"),
+)  # fmt: skip
+"""Settings that somebody tried and took back."""
 _NUMBERED = re.compile(r"(\D*)(\d+(?:\.\d+)+)(.*)")
 
 
@@ -46,6 +50,9 @@ def earlier_template(workload: Workload, draws: Draws) -> tuple[Workload, bool]:
         if (mebibytes(requests.memory) or 0) > memory / 2:
             requests = requests.model_copy(update={"memory": smaller})
         return workload.model_copy(update={"limits": limits, "requests": requests}), False
+    if draws.chance(0.2) and not workload.priority_class:
+        name_of, value = draws.choice([one for one in _SETTINGS if one[0] not in workload.env])
+        return workload.model_copy(update={"env": {**workload.env, name_of: value}}), False
     if older == tag:
         return workload, True
     return workload.model_copy(update={"image": f"{name}:{older}"}), False

@@ -141,6 +141,26 @@ def test_kubelet_line_about_no_pod_is_noticed(folder: Path) -> None:
     assert found(folder, "kubelet").detail == "no Pod cms/cms-web-0"
 
 
+def test_mount_without_a_volume_is_noticed(folder: Path) -> None:
+    def forget(one: dict[str, Any]) -> None:
+        if named("Pod", "prometheus-0")(one):
+            one["spec"]["volumes"] = []
+
+    rewrite(folder / "objects.jsonl", forget)
+    assert (
+        "monitoring/Pod/prometheus-0 mounts data, which is no volume of it" in found(folder, "mounts").detail
+    )
+
+
+def test_volume_of_nothing_is_noticed(folder: Path) -> None:
+    def rename(one: dict[str, Any]) -> None:
+        if named("PersistentVolumeClaim", "data-prometheus-0")(one):
+            one["metadata"]["name"] = "data-prometheus-9"
+
+    rewrite(folder / "objects.jsonl", rename)
+    assert "no PersistentVolumeClaim data-prometheus-0" in found(folder, "mounts").detail
+
+
 def test_address_inside_the_pod_network_is_noticed(folder: Path) -> None:
     def readdress(one: dict[str, Any]) -> None:
         if one["kind"] == "Node":
@@ -168,6 +188,15 @@ def test_history_of_the_changed_alone_is_noticed(folder: Path) -> None:
     finding = found(folder, "history")
     assert finding.ok is False
     assert finding.detail.startswith("only 1 of ")
+
+
+def test_replica_set_with_the_template_of_another_is_noticed(folder: Path) -> None:
+    def same(one: dict[str, Any]) -> None:
+        if named("ReplicaSet", "cms-web-")(one):
+            one["spec"]["template"] = {"metadata": {}, "spec": {"containers": []}}
+
+    rewrite(folder / "objects.jsonl", same)
+    assert "has the template of cms/ReplicaSet/cms-web-" in found(folder, "history").detail
 
 
 def test_new_image_that_nobody_pulled_is_noticed(folder: Path) -> None:
