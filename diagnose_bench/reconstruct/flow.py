@@ -29,7 +29,6 @@ class Edge:
     source: Operation
     call: Call
     target: Operation
-    dns_profile: Curve
     attempts: list[float] = field(default_factory=list)
     """Attempts per second."""
     dns: list[float] = field(default_factory=list)
@@ -136,7 +135,7 @@ def simulate(world: World) -> Flow:
             queries = missing = 0.0
             for edges in flow.edges.values():
                 for edge in edges:
-                    asked = edge.attempts[step] * edge.call.lookups * edge.dns_profile(time)
+                    asked = edge.attempts[step] * edge.call.lookups
                     asked *= 1 + dns.retry_factor * dns_failure
                     queries += asked
                     missing += asked * edge.missing
@@ -190,7 +189,7 @@ def _prepare(world: World) -> Flow:
 
 def _edge(world: World, source: Operation, call: Call, target: Operation) -> Edge:
     return Edge(
-        source, call, target, world.curve(call.dns_profile, 1),
+        source, call, target,
         missing=missing_share(call.host), stalls=world.curve(call.stalls, 0),
     )  # fmt: skip
 
@@ -237,7 +236,7 @@ def _failures(
     for edge in flow.edges[identifier]:
         target = edge.target
         edge.part.append({"new": newest, "old": 1 - newest, None: 1.0}[edge.call.revision])
-        edge.dns.append(min(1.0, dns_failure * edge.call.fresh * edge.dns_profile(time)))
+        edge.dns.append(min(1.0, dns_failure * edge.call.fresh))
         edge.connect.append(_refused(flow, target, step, n_ready, alive))
         median = target.latency_ms * flow.slow[target.id][step]
         score = (math.log(edge.call.timeout_ms) - math.log(median)) / target.sigma

@@ -195,8 +195,6 @@ class Call(SpecModel):
     """DNS queries per attempt."""
     fresh: float = 0
     """Share of attempts that cannot go on without a fresh DNS answer."""
-    dns_profile: Points = []
-    """Factor on `lookups` and `fresh` over time."""
     host: str | None = None
     """Host name the caller uses, for its messages."""
     failing_host: str | None = None
