@@ -161,7 +161,7 @@ def import_diagnoses(
         if not progress.n_rejected:
             (staging / REJECTED).unlink()
         if not progress.seen and planned_repeats is None:
-            raise UsageError(f"{source}: no answer could be taken. {_first_reasons(progress)}")
+            raise UsageError(f"{source}: no answer could be taken.{_first_reasons(progress)}")
         repeats = planned_repeats or max(repeat for _, repeat in progress.seen)
         manifest = _manifest(agent, suite, repeats, repair)
         store.write_file(MANIFEST, pretty_json(manifest.model_dump(mode="json")))
@@ -241,7 +241,7 @@ def _manifest(agent: str, suite: Suite, repeats: int, repair: bool) -> RunManife
 
 def _first_reasons(progress: _Progress) -> str:
     if not progress.rejected:
-        return "It is empty."
+        return " It is empty."
     n_left = progress.n_rejected - len(progress.rejected)
     lines = [*_by_reason(progress.rejected), *([f"and {n_left} more"] if n_left else [])]
     return "".join(f"\n  {line}" for line in lines)

@@ -269,7 +269,7 @@ def test_a_row_of_another_shape_is_told_the_keys_and_an_example_that_works(
     told = [note for note in summary.notes() if "scenario_id is missing" in note]
     assert len(told) == 1
     assert told[0].startswith("  line 2, line 3: ")
-    assert "scenario_id, repeat, and one of diagnosis, entities, text" in told[0]
+    assert "scenario_id, repeat, and exactly one of diagnosis, entities, text" in told[0]
     example = json.loads(told[0][told[0].index("{") :])
     assert Import(importing.suite, tmp_path / "other").rows(example).n_rejected == 0
 
