@@ -7,7 +7,8 @@ from typing import Any
 
 ANSWER_KEYS = ("diagnosis", "entities", "text")
 EXAMPLE: dict[str, Any] = {"scenario_id": "scenario-001", "repeat": 1, "entities": ["shop/Deployment/cart"]}
-HINT = f"a row has scenario_id, repeat, and exactly one of {', '.join(ANSWER_KEYS)}, such as {json.dumps(EXAMPLE)}"
+_KEYS = f"scenario_id, repeat, and exactly one of {', '.join(ANSWER_KEYS)}"
+HINT = f"a row has {_KEYS}, such as {json.dumps(EXAMPLE)}"
 
 
 def diagnosis_row_schema() -> dict[str, Any]:

@@ -319,7 +319,7 @@ def _did_nothing(record: TrialRecord) -> bool:
 def _never_starts(label: str, record: TrialRecord) -> str:
     return (
         f"{label}: the first {_FIRST_TRIALS} trials all ended in agent_error without a single command, as if "
-        f"the agent cannot start. The last time: {record.reason} The run goes on; interrupt it to mend the agent."
+        f"the agent cannot start. The last time: {record.reason} The run goes on; interrupt it to mend that."
     )
 
 
