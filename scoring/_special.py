@@ -39,8 +39,9 @@ def _lower_part(x: float, rest: float, a: float, b: float) -> float:
     front = a * math.log(x) + b * log_rest - _log_beta(a, b)
     c = 1.0
     d = 1.0 / _away_from_zero(1.0 - (a + b) * x / (a + 1.0))
-    value = d
-    for m in range(1, _MAX_TERMS):
+    value, step, m = d, 0.0, 0
+    while abs(step - 1.0) > 2.5e-16 and m < _MAX_TERMS:
+        m += 1
         even = m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m))
         d = 1.0 / _away_from_zero(1.0 + even * d)
         c = _away_from_zero(1.0 + even / c)
@@ -50,8 +51,6 @@ def _lower_part(x: float, rest: float, a: float, b: float) -> float:
         c = _away_from_zero(1.0 + odd / c)
         step = d * c
         value *= step
-        if abs(step - 1.0) < 1e-16:
-            break
     return math.exp(front) * value / a
 
 

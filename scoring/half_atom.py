@@ -22,7 +22,7 @@ _STEP = 0.1
 this one changed over thousands of samples of 1 to 3,000 units, so rounding is what remains."""
 
 _CHUNK = 32
-_MAX_CHUNKS = 40
+_MAX_STEPS = 1280
 _NEGLIGIBLE = 1e-18
 
 
@@ -138,15 +138,15 @@ def _positive_tail(coefficients: FloatArray, weights: FloatArray) -> float:
     # where a single half atom pulls against many units.
     bend = third * scale**3 / 3.0
     at_saddle = _log_integrand(coefficients, weights, np.array([complex(c)]))[0].real
-    total = 0.5
-    for chunk in range(_MAX_CHUNKS):
-        v = _STEP * np.arange(1 + chunk * _CHUNK, 1 + (chunk + 1) * _CHUNK)
+    total, last, start = 0.5, 1.0, 1
+    while last > _NEGLIGIBLE and start < _MAX_STEPS:
+        v = _STEP * np.arange(start, start + _CHUNK)
         along, up = np.cosh(v), np.sinh(v)
         points = c + scale * (bend * (along - 1.0) + 1j * up)
         heights = np.exp(_log_integrand(coefficients, weights, points) - at_saddle) * (bend * up + 1j * along)
         total += float(heights.imag.sum())
-        if abs(complex(heights[-1])) < _NEGLIGIBLE:
-            break
+        last = abs(complex(heights[-1]))
+        start += _CHUNK
     return math.exp(at_saddle) * scale * _STEP * total / math.pi
 
 

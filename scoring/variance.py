@@ -159,9 +159,18 @@ class _Parts:
     def between(self) -> float:
         return (self.mean_square_between - self.within) / self.typical_count
 
-    def without(self, index: int) -> _Parts:
-        kept = np.arange(self.n) != index
-        return _Parts(self.counts[kept], self.means[kept], self.squares[kept])
+    def between_without_each(self) -> FloatArray:
+        """Shape (n_scenarios,): `between` with one scenario left out; needs three scenarios."""
+        n, counts = self.n - 1, self.counts
+        total = counts.sum() - counts
+        # Around the common mean, so that the differences of squares keep their digits.
+        shifted = self.means - float(counts @ self.means) / float(counts.sum())
+        sums = float(counts @ shifted) - counts * shifted
+        squares = float(counts @ shifted**2) - counts * shifted**2
+        between = (squares - sums**2 / total) / (n - 1)
+        within = (self.squares.sum() - self.squares) / (total - n)
+        typical = (total - ((counts**2).sum() - counts**2) / total) / (n - 1)
+        return np.asarray((between - within) / typical)
 
 
 def _table(scores: Any, is_planned: Any) -> tuple[FloatArray, BoolArray]:
@@ -200,11 +209,11 @@ def _within(parts: _Parts, counts: Any, level: float) -> tuple[float, float, flo
 def _between(parts: _Parts, level: float) -> tuple[float, float, float]:
     estimate = parts.between
     # Leaving one out must leave two scenarios, and a repeat.
-    if parts.n < 3 or math.isnan(estimate):
+    if parts.n < 3 or math.isnan(estimate) or bool(np.any(parts.df_within - parts.counts + 1.0 == 0.0)):
         return estimate, math.nan, math.nan
-    left_out = np.array([parts.without(index).between for index in range(parts.n)])
+    left_out = parts.between_without_each()
     error = math.sqrt((parts.n - 1) / parts.n * float(((left_out - left_out.mean()) ** 2).sum()))
-    if math.isnan(error) or error <= SAME:
+    if error <= SAME:
         return estimate, math.nan, math.nan
     reach = t_quantile(0.5 + 0.5 * level, parts.n - 1) * error
     return estimate, estimate - reach, estimate + reach
