@@ -9,7 +9,7 @@ import numpy as np
 
 from scoring import _checks
 from scoring._checks import FloatArray
-from scoring._units import Design, check_level, design
+from scoring._units import SAME, Design, check_level, design
 from scoring.errors import ScoringError
 from scoring.half_atom import merged
 from scoring.intervals import Ends, Interval, combined
@@ -71,7 +71,7 @@ def lift_over_blind(
         share_line = line + "; blind held fixed"
     else:
         share_line = line
-    if rest <= 0.0:
+    if rest <= SAME:
         share = Ends(np.nan, np.nan, np.nan)
     elif plan.n_splits > 1:
         share = Ends(difference.estimate / rest, difference.low / rest, difference.high / rest)

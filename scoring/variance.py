@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from scoring import _checks
+from scoring._anova import LeftOut, Parts, f_ends, jackknife_error, log_jackknife
 from scoring._checks import BoolArray, FloatArray
-from scoring._special import f_quantile, t_quantile
-from scoring._units import SAME, check_level, design
+from scoring._special import t_quantile
+from scoring._units import check_level, design
 from scoring.errors import ScoringError
 from scoring.half_atom import half_atom_law
 from scoring.intervals import Interval, has_spread, mean_error
@@ -67,9 +68,11 @@ def repeat_variance(
 
     Notes
     -----
-    ``ICC(1) = (MSB - MSW) / (MSB + (n0 - 1) MSW)`` and ``ICC(k) = 1 - MSW / MSB`` with the F intervals of
-    Shrout and Fleiss (1979). ``within`` and ``rerun`` have half-atom intervals between 0 and the largest
-    variance that scores in [0, 1] can have; ``between`` has a jackknife interval over scenarios.
+    ``ICC(1) = (MSB - MSW) / (MSB + (n0 - 1) MSW)`` and ``ICC(k) = 1 - MSW / MSB``. Their interval is that of
+    Shrout and Fleiss (1979) by the F law, widened to the jackknife of log F over scenarios: scores are not
+    normal, and F alone covers far too rarely. ``between`` has the jackknife interval, widened to MOVER of
+    both mean squares. ``within`` and ``rerun`` have half-atom intervals between 0 and the largest variance
+    that scores in [0, 1] can have.
     The ICC depends on how much scenarios differ in difficulty: never compare it across suites.
     """
     table, planned = _table(scores, is_planned)
@@ -82,27 +85,32 @@ def repeat_variance(
     # Equal repeats have no variance at all: no rounding error of their mean may say otherwise.
     spans = np.where(planned, table, -np.inf).max(axis=1) - np.where(planned, table, np.inf).min(axis=1)
     squares[spans == 0.0] = 0.0
-    parts = _Parts(counts.astype(np.float64), means, squares)
+    parts = Parts(counts.astype(np.float64), means, squares)
 
     def interval(ends: tuple[float, float, float], method: str, estimand: str, n_units: int = n) -> Interval:
         return Interval(*ends, level, method, estimand, "scenario", n_units)
 
     within = _within(parts, counts, level)
     weights = plan.shares
+    spread = LeftOut.of(parts)
     repeated = int((counts > 1).sum())
     return RepeatVariance(
         between=interval(
-            _between(parts, level), "ANOVA, jackknife over scenarios", "variance of expected scenario scores"
+            _between(parts, spread, within, level),
+            "ANOVA, jackknife widened to MOVER",
+            "variance of expected scenario scores",
         ),
         within=interval(
             within, "ANOVA, half-atom interval of bounded variances", "variance between repeats", repeated
         ),
         icc_1=interval(
-            _icc(parts, within[2], level, of_mean=False), "ANOVA, F interval", "ICC(1): share of one trial"
+            _icc(parts, spread, within, level, of_mean=False),
+            "ANOVA, F interval widened to the jackknife",
+            "ICC(1): share of one trial",
         ),
         icc_k=interval(
-            _icc(parts, within[2], level, of_mean=True),
-            "ANOVA, F interval",
+            _icc(parts, spread, within, level, of_mean=True),
+            "ANOVA, F interval widened to the jackknife",
             "ICC(k): share of a scenario mean",
         ),
         generalise=mean_error(means, plan)[1] if has_spread(means, plan) else math.nan,
@@ -116,61 +124,6 @@ def repeat_variance(
         n_trials=int(counts.sum()),
         n_repeats=parts.typical_count,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Parts:
-    """Sufficient statistics of the analysis of variance, each of shape (n_scenarios,)."""
-
-    counts: FloatArray
-    means: FloatArray
-    squares: FloatArray
-    """Sum of squares within each scenario."""
-
-    @property
-    def n(self) -> int:
-        return self.counts.size
-
-    @property
-    def df_within(self) -> float:
-        return float(self.counts.sum()) - self.n
-
-    @property
-    def typical_count(self) -> float:
-        if self.n == 1:
-            return float(self.counts[0])
-        total = float(self.counts.sum())
-        return (total - float((self.counts**2).sum()) / total) / (self.n - 1)
-
-    @property
-    def within(self) -> float:
-        return float(self.squares.sum()) / self.df_within if self.df_within else math.nan
-
-    @property
-    def mean_square_between(self) -> float:
-        if self.n == 1:
-            return math.nan
-        if float(np.ptp(self.means)) <= SAME:
-            return 0.0
-        centre = float(self.counts @ self.means) / float(self.counts.sum())
-        return float(self.counts @ (self.means - centre) ** 2) / (self.n - 1)
-
-    @property
-    def between(self) -> float:
-        return (self.mean_square_between - self.within) / self.typical_count
-
-    def between_without_each(self) -> FloatArray:
-        """Shape (n_scenarios,): `between` with one scenario left out; needs three scenarios."""
-        n, counts = self.n - 1, self.counts
-        total = counts.sum() - counts
-        # Around the common mean, so that the differences of squares keep their digits.
-        shifted = self.means - float(counts @ self.means) / float(counts.sum())
-        sums = float(counts @ shifted) - counts * shifted
-        squares = float(counts @ shifted**2) - counts * shifted**2
-        between = (squares - sums**2 / total) / (n - 1)
-        within = (self.squares.sum() - self.squares) / (total - n)
-        typical = (total - ((counts**2).sum() - counts**2) / total) / (n - 1)
-        return np.asarray((between - within) / typical)
 
 
 def _table(scores: Any, is_planned: Any) -> tuple[FloatArray, BoolArray]:
@@ -195,7 +148,7 @@ def largest_variance(n_repeats: int) -> float:
     return ones * (n_repeats - ones) / (n_repeats * (n_repeats - 1))
 
 
-def _within(parts: _Parts, counts: Any, level: float) -> tuple[float, float, float]:
+def _within(parts: Parts, counts: Any, level: float) -> tuple[float, float, float]:
     repeated = counts > 1
     if not bool(repeated.any()):
         return math.nan, math.nan, math.nan
@@ -203,23 +156,36 @@ def _within(parts: _Parts, counts: Any, level: float) -> tuple[float, float, flo
     bound = max(largest_variance(int(count)) for count in np.unique(counts[repeated]))
     law = half_atom_law(parts.squares[repeated] / df, df / df.mean(), 0.0, bound)
     tail = 0.5 * (1.0 - level)
-    return parts.within, law.quantile(tail), law.quantile(1.0 - tail)
+    # An agent whose repeats never differ may be deterministic: 0 is not ruled out.
+    low = law.quantile(tail) if parts.within > 0.0 else 0.0
+    return parts.within, low, law.quantile(1.0 - tail)
 
 
-def _between(parts: _Parts, level: float) -> tuple[float, float, float]:
+def _between(
+    parts: Parts, spread: LeftOut | None, within: tuple[float, float, float], level: float
+) -> tuple[float, float, float]:
+    """Estimate and ends; no ends where the scenario means do not differ, or nothing can be left out."""
     estimate = parts.between
-    # Leaving one out must leave two scenarios, and a repeat.
-    if parts.n < 3 or math.isnan(estimate) or bool(np.any(parts.df_within - parts.counts + 1.0 == 0.0)):
+    square = parts.mean_square_between
+    if spread is None or math.isnan(estimate) or square == 0.0:
         return estimate, math.nan, math.nan
-    left_out = parts.between_without_each()
-    error = math.sqrt((parts.n - 1) / parts.n * float(((left_out - left_out.mean()) ** 2).sum()))
-    if error <= SAME:
-        return estimate, math.nan, math.nan
-    reach = t_quantile(0.5 + 0.5 * level, parts.n - 1) * error
-    return estimate, estimate - reach, estimate + reach
+    left_out = (spread.mean_squares - spread.within) / spread.counts
+    reach = t_quantile(0.5 + 0.5 * level, parts.n - 1) * jackknife_error(left_out)
+    low, high = log_jackknife(square, spread.mean_squares, level)
+    below = math.hypot(square - low, within[2] - within[0]) / parts.typical_count
+    above = math.hypot(high - square, within[0] - within[1]) / parts.typical_count
+    # No variance of numbers in [0, 1] is beyond 1/4.
+    return estimate, estimate - max(reach, below), min(max(estimate, 0.25), estimate + max(reach, above))
 
 
-def _icc(parts: _Parts, within_high: float, level: float, *, of_mean: bool) -> tuple[float, float, float]:
+def _icc(
+    parts: Parts,
+    spread: LeftOut | None,
+    within: tuple[float, float, float],
+    level: float,
+    *,
+    of_mean: bool,
+) -> tuple[float, float, float]:
     """Estimate and ends of an ICC; 0/0 and one repeat are NaN.
 
     Notes
@@ -227,30 +193,27 @@ def _icc(parts: _Parts, within_high: float, level: float, *, of_mean: bool) -> t
     When no repeat ever differed, F is infinite and its interval would be the point 1: the low end then takes
     the largest repeat variance that the data allow. When all scenario means are equal there is no interval.
     """
-    between, within, k = parts.mean_square_between, parts.within, parts.typical_count
+    between, k = parts.mean_square_between, parts.typical_count
 
     def icc(ratio: float) -> float:
-        if of_mean:
-            return 1.0 - 1.0 / ratio if ratio > 0.0 else -math.inf
-        return (ratio - 1.0) / (ratio + k - 1.0)
+        return 1.0 - 1.0 / ratio if of_mean else (ratio - 1.0) / (ratio + k - 1.0)
 
-    if math.isnan(between) or math.isnan(within) or (between == 0.0 and within == 0.0):
+    if math.isnan(between) or math.isnan(within[0]) or (between == 0.0 and within[0] == 0.0):
         return math.nan, math.nan, math.nan
-    if within == 0.0:
-        return 1.0, icc(between / within_high), 1.0
-    ratio = between / within
-    estimate = icc(ratio)
+    if within[0] == 0.0:
+        return 1.0, icc(between / within[2]), 1.0
+    ratio = between / within[0]
     if ratio == 0.0:
-        return (estimate if math.isfinite(estimate) else math.nan), math.nan, math.nan
-    tail = 0.5 * (1.0 - level)
-    df_between, df_within = parts.n - 1, parts.df_within
-    low = ratio / f_quantile(1.0 - tail, df_between, df_within)
-    high = ratio / f_quantile(tail, df_between, df_within)
-    return estimate, icc(low), icc(high)
+        return (math.nan if of_mean else icc(ratio)), math.nan, math.nan
+    low, high = f_ends(ratio, parts.n - 1, parts.df_within, level)
+    if spread is not None and bool(np.all(spread.within > 0.0)) and bool(np.all(spread.mean_squares > 0.0)):
+        wide = log_jackknife(ratio, spread.mean_squares / spread.within, level)
+        low, high = min(low, wide[0]), max(high, wide[1])
+    return icc(ratio), icc(low), icc(high)
 
 
 def _rerun(
-    parts: _Parts, within: tuple[float, float, float], shares: FloatArray
+    parts: Parts, within: tuple[float, float, float], shares: FloatArray
 ) -> tuple[float, float, float]:
     """Standard error of the suite mean for the same scenarios; shares are their weights in it.
 

@@ -87,3 +87,10 @@ def test_bounds_can_be_those_of_a_difference() -> None:
     on_difference = half_atom_law(np.zeros(7), np.ones(7), -1.0, 1.0)
     for p in (0.025, 0.6):
         assert on_difference.quantile(p) == pytest.approx(2.0 * on_unit.quantile(p) - 1.0, abs=1e-12)
+
+
+def test_a_huge_suite_is_integrated_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = half_atom_law(np.random.default_rng(0).random(300), np.ones(300))
+    whole = law.cdf(0.48)
+    monkeypatch.setattr("scoring.half_atom._CHUNK_CELLS", 7 * 302)
+    assert law.cdf(0.48) == pytest.approx(whole, abs=1e-15)

@@ -8,6 +8,7 @@ import pytest
 import scipy.stats
 
 import scoring
+from scoring._anova import f_ends
 from scoring.variance import largest_variance, repeat_variance
 
 # One small table; its reference values were computed with pingouin 0.7.0 on SciPy 1.17.1:
@@ -21,19 +22,47 @@ def test_icc_against_pingouin() -> None:
     result = repeat_variance(TABLE)
     assert result.icc_1.estimate == pytest.approx(PINGOUIN_ICC_1, abs=1e-13)
     assert result.icc_k.estimate == pytest.approx(PINGOUIN_ICC_K, abs=1e-13)
-    assert (round(result.icc_1.low, 2), round(result.icc_1.high, 2)) == PINGOUIN_ICC_1_CI
-    assert (round(result.icc_k.low, 2), round(result.icc_k.high, 2)) == PINGOUIN_ICC_K_CI
+    # The F part of the interval, before it is widened.
+    low, high = f_ends(float(scipy.stats.f_oneway(*np.array(TABLE)).statistic), 5, 12, 0.95)
+    assert (round((low - 1) / (low + 2), 2), round((high - 1) / (high + 2), 2)) == PINGOUIN_ICC_1_CI
+    assert (round(1 - 1 / low, 2), round(1 - 1 / high, 2)) == PINGOUIN_ICC_K_CI
 
 
-def test_icc_interval_against_the_f_quantiles_of_scipy() -> None:
-    table = np.array(TABLE)
+def test_f_ends_against_the_quantiles_of_scipy() -> None:
+    expected = 6.0 / scipy.stats.f.ppf(0.975, 5, 12), 6.0 * scipy.stats.f.ppf(0.975, 12, 5)
+    assert f_ends(6.0, 5, 12, 0.95) == pytest.approx(expected, rel=1e-12)
+
+
+def log_jackknife_by_loops(table: np.ndarray, of: Any) -> tuple[float, float]:
+    """Ends for a positive statistic of a table by the jackknife of its logarithm over rows."""
+    n = len(table)
+    left_out = np.log([of(np.delete(table, i, axis=0)) for i in range(n)])
+    error = math.sqrt((n - 1) / n * float(((left_out - left_out.mean()) ** 2).sum()))
+    reach = float(scipy.stats.t.ppf(0.975, n - 1)) * error
+    return of(table) * math.exp(-reach), of(table) * math.exp(reach)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_icc_interval_is_the_hull_of_f_and_jackknife(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.beta(0.6, 0.6, 12)[:, None] * rng.random((12, 3))
     ratio = float(scipy.stats.f_oneway(*table).statistic)
-    low = ratio / scipy.stats.f.ppf(0.975, 5, 12)
-    high = ratio * scipy.stats.f.ppf(0.975, 12, 5)
-    result = repeat_variance(TABLE)
-    assert result.icc_1.low == pytest.approx((low - 1) / (low + 2), abs=1e-12)
-    assert result.icc_1.high == pytest.approx((high - 1) / (high + 2), abs=1e-12)
-    assert (result.icc_k.low, result.icc_k.high) == pytest.approx((1 - 1 / low, 1 - 1 / high), abs=1e-12)
+    by_f = f_ends(ratio, 11, 24, 0.95)
+    by_jackknife = log_jackknife_by_loops(table, lambda rows: float(scipy.stats.f_oneway(*rows).statistic))
+    low, high = min(by_f[0], by_jackknife[0]), max(by_f[1], by_jackknife[1])
+    result = repeat_variance(table)
+    assert result.icc_1.low == pytest.approx((low - 1) / (low + 2), abs=1e-10)
+    assert result.icc_1.high == pytest.approx((high - 1) / (high + 2), abs=1e-10)
+    assert (result.icc_k.low, result.icc_k.high) == pytest.approx((1 - 1 / low, 1 - 1 / high), abs=1e-10)
+
+
+def test_icc_that_rests_on_one_scenario_keeps_the_f_interval() -> None:
+    # Without the second scenario no repeat differs: log F has no jackknife.
+    table = [[1.0, 1.0], [0.0, 0.5], [0.0, 0.0], [1.0, 1.0]]
+    ratio = float(scipy.stats.f_oneway(*np.array(table)).statistic)
+    low, high = f_ends(ratio, 3, 4, 0.95)
+    result = repeat_variance(table).icc_1
+    assert (result.low, result.high) == pytest.approx(((low - 1) / (low + 1), (high - 1) / (high + 1)))
 
 
 def test_components_by_hand() -> None:
@@ -85,18 +114,33 @@ def test_unplanned_cells_may_hold_anything() -> None:
     assert one == repeat_variance([[0.0, 1.0], [0.5, 7.0], [1.0, 0.5]], planned)
 
 
-def test_between_interval_is_the_jackknife() -> None:
-    table = np.array(TABLE)
+@pytest.mark.parametrize("seed", range(4))
+def test_between_interval_is_the_hull_of_jackknife_and_mover(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    table = rng.beta(0.6, 0.6, 12)[:, None] * rng.random((12, 3))
 
     def between(rows: np.ndarray) -> float:
         mean_square, within, _ = anova_by_loops([list(row) for row in rows])
         return (mean_square - within) / 3
 
-    left_out = np.array([between(np.delete(table, i, axis=0)) for i in range(6)])
-    error = math.sqrt(5 / 6 * float(((left_out - left_out.mean()) ** 2).sum()))
-    reach = float(scipy.stats.t.ppf(0.975, 5)) * error
-    result = repeat_variance(TABLE).between
-    assert (result.low, result.high) == pytest.approx((between(table) - reach, between(table) + reach))
+    left_out = np.array([between(np.delete(table, i, axis=0)) for i in range(12)])
+    error = math.sqrt(11 / 12 * float(((left_out - left_out.mean()) ** 2).sum()))
+    reach = float(scipy.stats.t.ppf(0.975, 11)) * error
+    square = 3 * float(table.mean(axis=1).var(ddof=1))
+    low, high = log_jackknife_by_loops(table, lambda rows: 3 * float(rows.mean(axis=1).var(ddof=1)))
+    result = repeat_variance(table)
+    below = math.hypot(square - low, result.within.high - result.within.estimate) / 3
+    above = math.hypot(high - square, result.within.estimate - result.within.low) / 3
+    middle = between(table)
+    expected = middle - max(reach, below), min(0.25, middle + max(reach, above))
+    assert (result.between.low, result.between.high) == pytest.approx(expected, abs=1e-10)
+
+
+def test_between_that_rests_on_one_scenario_reaches_to_the_largest_variance() -> None:
+    # Without the first scenario all means are equal.
+    result = repeat_variance([[1.0, 1.0], [0.0, 0.5], [0.25, 0.25], [0.5, 0.0]])
+    assert result.between.low < 0.0
+    assert result.between.high == 0.25
 
 
 def test_within_interval_on_binary_pairs_is_that_of_jeffreys() -> None:
@@ -126,9 +170,9 @@ def test_an_agent_that_always_fails_has_no_icc() -> None:
     assert is_unknown(result.icc_k)
     assert math.isnan(result.generalise)
     assert math.isnan(result.rerun.estimate)
-    # No spread was seen, which is not the same as none: the ends stay apart from 0.
-    assert 0.0 < result.rerun.low < result.rerun.high
-    assert 0.0 < result.within.high < 0.1
+    # No spread was seen, which is not the same as none.
+    assert 0.0 == result.rerun.low < result.rerun.high
+    assert 0.0 == result.within.low < result.within.high < 0.1
     assert math.isnan(result.between.low)
 
 
