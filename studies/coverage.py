@@ -463,6 +463,17 @@ def parts(scale: float) -> dict[str, Callable[[], Any]]:
     }
 
 
+def one_row_per_line(results: dict[str, Any]) -> str:
+    """JSON of the results with one figure a line, so that a change of one shows as one."""
+    parts_text = []
+    for name in sorted(results):
+        value = results[name]
+        rows = [json.dumps(r, sort_keys=True) for r in value] if isinstance(value, list) else None
+        text = json.dumps(value) if rows is None else "[\n" + ",\n".join(rows) + "\n]"
+        parts_text.append(f"{json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts_text) + "\n}\n"
+
+
 def main() -> None:
     """Run the study and write its tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -481,7 +492,7 @@ def main() -> None:
             started = time.perf_counter()
             results[name] = run()
             print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
-            options.results.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
+            options.results.write_text(one_row_per_line(results))
     if all(name in results for name in parts(1.0)):
         template = Template((HERE / "statistics.template.md").read_text())
         options.out.parent.mkdir(exist_ok=True)
