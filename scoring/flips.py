@@ -17,6 +17,8 @@ _CLOSE = 1e-12
 """Relative distance below which two sums count as equal: rounding must not split ties."""
 
 _BLOCK_FLIPS = 1 << 10
+_BLOCK_SUMS = 1 << 23
+"""Sums held at once: many agents make many pairs, and each flip gives a sum of every pair."""
 
 
 @dataclass(frozen=True)
@@ -115,8 +117,9 @@ def max_t_p_values(
 
 def _random_sums(differences: FloatArray, rng: np.random.Generator, n_resamples: int) -> Iterator[FloatArray]:
     """Absolute column sums under random signs, in blocks of shape (n_flips, n_columns)."""
-    for start in range(0, n_resamples, _BLOCK_FLIPS):
-        n_flips = min(_BLOCK_FLIPS, n_resamples - start)
+    n_block = max(1, min(_BLOCK_FLIPS, _BLOCK_SUMS // max(1, differences.shape[1])))
+    for start in range(0, n_resamples, n_block):
+        n_flips = min(n_block, n_resamples - start)
         signs = rng.integers(0, 2, size=(n_flips, differences.shape[0]), dtype=np.int8)
         yield np.abs((2.0 * signs - 1.0) @ differences)
 

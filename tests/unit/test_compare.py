@@ -259,3 +259,11 @@ def test_type_one_error_in_a_small_simulation() -> None:
 def test_what_cannot_be_compared_is_refused(call: Any, message: str) -> None:
     with pytest.raises(scoring.ScoringError, match=message):
         call()
+
+
+def test_blocks_of_flips_only_bound_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 24 units: each row of signs takes whole words of the generator, so blocks draw the same signs.
+    columns = np.random.default_rng(0).normal(0.2, 1.0, (24, 6))
+    whole = max_t_p_values(columns, np.random.default_rng(1), 500)
+    monkeypatch.setattr("scoring.flips._BLOCK_SUMS", 40)
+    assert max_t_p_values(columns, np.random.default_rng(1), 500).tolist() == whole.tolist()
