@@ -16,7 +16,7 @@ from scoring import _checks
 from scoring._anova import LeftOut, Parts, f_ends, jackknife_error, log_jackknife
 from scoring._checks import BoolArray, FloatArray
 from scoring._special import t_quantile
-from scoring._units import check_level, design
+from scoring._units import SAME, check_level, design
 from scoring.errors import ScoringError
 from scoring.half_atom import half_atom_law
 from scoring.intervals import Interval, has_spread, mean_error
@@ -172,6 +172,9 @@ def _between(
     left_out = (spread.mean_squares - spread.within) / spread.counts
     reach = t_quantile(0.5 + 0.5 * level, parts.n - 1) * jackknife_error(left_out)
     low, high = log_jackknife(square, spread.mean_squares, level)
+    if high - low <= SAME:
+        # Every scenario weighs the same (half of them 0, half of them 1): the jackknife is blind, F is not.
+        low, high = f_ends(square, parts.n - 1, parts.df_within, level)
     below = math.hypot(square - low, within[2] - within[0]) / parts.typical_count
     above = math.hypot(high - square, within[0] - within[1]) / parts.typical_count
     # No variance of numbers in [0, 1] is beyond 1/4.

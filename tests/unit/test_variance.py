@@ -136,6 +136,17 @@ def test_between_interval_is_the_hull_of_jackknife_and_mover(seed: int) -> None:
     assert (result.between.low, result.between.high) == pytest.approx(expected, abs=1e-10)
 
 
+def test_between_interval_where_the_jackknife_is_blind_is_that_of_f() -> None:
+    # Leaving out any of the four leaves the same table. MSB = 2 * 1/3, MSW = 0.
+    result = repeat_variance([[0.0, 0.0], [0.0, 0.0], [1.0, 1.0], [1.0, 1.0]])
+    low = 2 / 3 / scipy.stats.f.ppf(0.975, 3, 4)
+    below = math.hypot(2 / 3 - low, result.within.high) / 2
+    assert result.between.estimate == pytest.approx(1 / 3)
+    assert result.between.low == pytest.approx(1 / 3 - below)
+    # The sample variance may exceed 1/4, the largest true one; the end does not fall below the estimate.
+    assert result.between.high == result.between.estimate
+
+
 def test_between_that_rests_on_one_scenario_reaches_to_the_largest_variance() -> None:
     # Without the first scenario all means are equal.
     result = repeat_variance([[1.0, 1.0], [0.0, 0.5], [0.25, 0.25], [0.5, 0.0]])
