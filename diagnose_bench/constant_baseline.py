@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from diagnose_bench.ground_truth import Group
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.outcome import Profile
-from diagnose_bench.resolver import EntityClass, Resolver
+from diagnose_bench.resolver import Resolver
 
 _PROFILE = Profile.ITBENCH_AA
 
@@ -52,10 +52,10 @@ def blind_scores(scenarios: Mapping[str, BlindScenario]) -> BlindScores:
     """
     own_hits = {scenario_id: _own_hits(scenario) for scenario_id, scenario in scenarios.items()}
     candidates = sorted(set().union(*own_hits.values())) if own_hits else []
-    hits = {
-        name: {scenario_id for scenario_id, scenario in scenarios.items() if _hits(scenario.resolver, name)}
-        for name in candidates
-    }
+    hits: dict[str, set[str]] = {name: set() for name in candidates}
+    for scenario_id, scenario in scenarios.items():
+        for name in _hits(scenario.resolver, candidates):
+            hits[name].add(scenario_id)
     entities: dict[str, str | None] = {}
     constant, empty = {}, {}
     for scenario_id, scenario in scenarios.items():
@@ -81,17 +81,18 @@ def _own_hits(scenario: BlindScenario) -> set[str]:
         if scenario.inventory.is_none
         else [str(entity) for entity in scenario.inventory.entities]
     )
-    return {name for name in names if _hits(scenario.resolver, name)}
+    return _hits(scenario.resolver, names)
 
 
-def _hits(resolver: Resolver, name: str) -> bool:
-    entities = resolver.resolve([name], _PROFILE).entities
-    return any(entity.class_ is EntityClass.ROOT_CAUSE for entity in entities)
+def _hits(resolver: Resolver, names: Sequence[str]) -> set[str]:
+    """The names that hit a root cause, whether as the first of its set or not."""
+    codes = resolver.resolve(names, _PROFILE).codes
+    return {name for name, code in zip(names, codes, strict=True) if code < resolver.n_root_causes}
 
 
 def _score_alone(resolver: Resolver, name: str | None) -> float:
     # One name is the whole answer: right if it is the only root cause.
-    return 1.0 if name is not None and resolver.n_root_causes == 1 and _hits(resolver, name) else 0.0
+    return 1.0 if name is not None and resolver.n_root_causes == 1 and _hits(resolver, [name]) else 0.0
 
 
 def names_in_groups(groups: Sequence[Group]) -> tuple[str, ...]:

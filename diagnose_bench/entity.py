@@ -119,7 +119,7 @@ def parse_entity(
     ParsedEntity(kind='Deployment', group=None, namespace='shop', name='cart', notes=())
     """
     core, notes = _trim(text)
-    if not core or len(core) > _MAX_TEXT or any(unicodedata.category(char) == "Cc" for char in core):
+    if not core or len(core) > _MAX_TEXT or any(unicodedata.category(char) in ("Cc", "Cs") for char in core):
         return None
     reader = _Reader(kinds, namespaces)
     try:

@@ -22,6 +22,8 @@ from diagnose_bench.store import RunStore
 from diagnose_bench.text import visible
 from diagnose_bench.verdicts import verdict_of
 
+_MAX_LINE = 1000
+
 
 @dataclass(frozen=True)
 class ProfileExplanation:
@@ -182,7 +184,8 @@ def _arithmetic(codes: tuple[int, ...], n_correct: int, n_wrong: int, n_root_cau
     terms = [Fraction(nth, rank) for nth, rank in enumerate(ranks, start=1)]
     total = sum(terms, Fraction(0)) / n_root_causes
     shown = " + ".join(f"{nth}/{rank}" for nth, rank in enumerate(ranks, start=1))
-    lines.append(f"ranked: ({shown}) / {n_root_causes} = {total} = {float(total):.4g}")
+    decimal = "" if total.denominator == 1 else f" = {float(total):.4g}"
+    lines.append(f"ranked: ({shown}) / {n_root_causes} = {total}{decimal}")
     return lines
 
 
@@ -214,7 +217,7 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
         if entity.entity is not None and entity.entity != entity.raw:
             lines.append(f"     read as {_one_line(entity.entity)}")
         lines.append(f"     {_judgement(entity)}")
-        if entity.message:
+        if entity.message and entity.class_ not in ("root_cause", "victim"):
             lines.append(f"     {_one_line(entity.message)}")
     if not profile.entities and score is not None:
         lines.append("  nothing named")
@@ -240,4 +243,4 @@ def _because(reason: str) -> str:
 
 
 def _one_line(text: str) -> str:
-    return visible(text, keep_lines=False)
+    return visible(text if len(text) <= _MAX_LINE else text[:_MAX_LINE] + "…", keep_lines=False)

@@ -1,6 +1,7 @@
 """A filter of a truth: one regular expression that a whole name must match, and how specific it is.
 
-A name longer than Kubernetes allows never matches; that bounds the time of one match.
+A name longer than Kubernetes allows never matches. Names come from agents, so a filter that
+backtracking could make slow is matched by an engine without backtracking.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from diagnose_bench.entity import MAX_NAME
 
 _META = frozenset(".^$*+?{}[]|()\\")
 _OPEN_TAIL = re.compile(r"(?:\.|\[[^\]\\]+\]|\\[wS])[*+]\??\$?")
+_UNLIMITED = re.compile(r"(?:[*+]|\{[0-9]*,\})[?+]?")
+_SET = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]?", re.DOTALL)
 _CLOSED_TAIL = re.compile(r"(?:\\b|\$)*")
 
 
@@ -32,6 +35,8 @@ class Filter:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a doubtful set such as `[[]` compiles, with a FutureWarning
             self._regex = re.compile(pattern)
+        self._pattern = pattern
+        self._may_be_slow = _may_be_slow(pattern)
         literal, rest = _split(pattern)
         self.n_literal = len(literal)
         self.is_open = _OPEN_TAIL.fullmatch(rest) is not None
@@ -39,7 +44,57 @@ class Filter:
 
     def fits(self, name: str) -> bool:
         """Whether the whole name matches."""
-        return len(name) <= MAX_NAME and self._regex.fullmatch(name) is not None
+        if len(name) > MAX_NAME:
+            return False
+        if self._may_be_slow:
+            linear = _fits_in_linear_time(self._pattern, name)
+            if linear is not None:
+                return linear
+        return self._regex.fullmatch(name) is not None
+
+
+def _may_be_slow(pattern: str) -> bool:
+    """Whether a repeat without a limit holds a choice or another repeat, or there are more than three."""
+    n_repeats = 0
+    inner = [False]  # for each open bracket: does it hold a choice or a repeat?
+    position = 0
+    closed = False  # is the item before this position such a bracket?
+    while position < len(pattern):
+        char = pattern[position]
+        repeat = _UNLIMITED.match(pattern, position)
+        if repeat is not None:
+            if closed:
+                return True
+            n_repeats += 1
+            inner[-1] = True
+            position = repeat.end()
+            closed = False
+            continue
+        closed = False
+        if char == "\\":
+            position += 1
+        elif char == "[":
+            position = _SET.match(pattern, position).end() - 1  # type: ignore[union-attr]
+        elif char in "|?":
+            inner[-1] = True
+        elif char == "(":
+            inner.append(False)
+        elif char == ")" and len(inner) > 1:
+            closed = inner.pop()
+            inner[-1] = inner[-1] or closed
+        position += 1
+    return n_repeats > 3
+
+
+def _fits_in_linear_time(pattern: str, name: str) -> bool | None:
+    """Match with RE2, which DuckDB carries; None where RE2 lacks what the pattern uses."""
+    import duckdb
+
+    try:
+        row = duckdb.execute("SELECT regexp_full_match(?, ?)", [name, pattern]).fetchone()
+    except (duckdb.Error, UnicodeError):
+        return None
+    return bool(row and row[0])
 
 
 def _split(pattern: str) -> tuple[str, str]:

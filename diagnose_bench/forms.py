@@ -51,7 +51,7 @@ def workload_names(kind: str, name: str) -> tuple[str, ...]:
 
 def implied_name(kind: str, name: str) -> str:
     """The workload's name that the form implies where no workload is known: without the longest suffix."""
-    return workload_names(kind, name)[-1] if kind in ("Pod", "ReplicaSet") and name else name
+    return (name, *workload_names(kind, name))[-1]
 
 
 def schedule_name(name: str) -> str | None:

@@ -194,8 +194,6 @@ def _load_suite(run: Path, manifest: RunManifest, suite: str | None) -> Suite:
         return load_suite(suite)
     try:
         return load_suite(manifest.suite.path)
-    except DigestMismatchError:
-        raise
     except SuiteError as error:
         raise SuiteError(
             f"{error} The run in {run} was made on suite {manifest.suite.name}; "

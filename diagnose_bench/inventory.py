@@ -81,6 +81,17 @@ class Inventory:
         """All objects of that name, sorted."""
         return tuple(self._by_name.get(name, ()))
 
+    def as_known(self, entity: Entity) -> Entity:
+        """The object that an entity of a custom kind means where it is written without its group."""
+        if entity.group or self.kinds.is_builtin(entity.kind) or entity in self.entities:
+            return entity
+        same = [
+            other
+            for other in self.named(entity.name)
+            if (other.namespace, other.kind) == (entity.namespace, entity.kind)
+        ]
+        return same[0] if len(same) == 1 else entity
+
     def owner(self, entity: Entity) -> Entity | None:
         """The object that controls ``entity``; it may be outside the inventory."""
         return self._owners.get(entity)

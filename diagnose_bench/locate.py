@@ -32,6 +32,9 @@ class Locator:
         self._inventory = inventory
         self._kinds = kinds
         self._named: dict[str, list[Entity]] = {}
+        self._api_groups: dict[str, set[str]] = {}
+        for entity in inventory.entities or groups.entities:
+            self._api_groups.setdefault(entity.kind, set()).add(entity.group)
         for entity in sorted(groups.entities - inventory.entities):
             self._named.setdefault(entity.name, []).append(entity)
 
@@ -105,9 +108,9 @@ class Locator:
         group = parsed.group
         if group is None:
             group = self._kinds.default_group(kind)
-            known = {entity.group for entity in self._groups.entities if entity.kind == kind}
-            if not group and not self._kinds.needs_no_group(kind) and len(known) == 1:
-                group = known.pop()
+            known = self._api_groups.get(kind, set())
+            if len(known) == 1 and not self._kinds.needs_no_group(kind):
+                (group,) = known
         return Entity(namespace, kind, group, parsed.name)
 
 

@@ -18,6 +18,9 @@ from diagnose_bench.kinds import CHAOS_GROUP, CHAOS_KINDS, WORKLOAD_KINDS
 _PREFERENCE = ("Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicaSet")
 
 
+_CACHE = 50_000
+
+
 class Rule(StrEnum):
     """How a submitted entity met a group, in the order in which the rules are tried."""
 
@@ -70,6 +73,8 @@ class LogicalIndex:
     ) -> None:
         self._inventory = inventory
         self._named = frozenset(named)
+        self._known: dict[Entity, Logical] = {}
+        self._exact = {(entity.namespace, entity.name) for entity in named if is_workload(entity)}
         self._stems = frozenset(stems) | {
             (entity.namespace, implied_name(entity.kind, entity.name))
             for entity in named
@@ -78,6 +83,14 @@ class LogicalIndex:
 
     def of(self, entity: Entity) -> Logical:
         """The logical entity of an object, whether or not the inventory has it."""
+        found = self._known.get(entity)
+        if found is None:
+            if len(self._known) >= _CACHE:
+                self._known.clear()
+            found = self._known[entity] = self._find(entity)
+        return found
+
+    def _find(self, entity: Entity) -> Logical:
         if is_workload(entity):
             return self._workload(entity)
         if is_chaos(entity):
@@ -87,10 +100,11 @@ class LogicalIndex:
 
     def workload_exists(self, namespace: str, name: str) -> bool:
         """Whether a workload of that name is in the inventory or named by the truth."""
-        return self.known_workload(namespace, name) is not None or any(
-            entity.name == name and entity.namespace == namespace and is_workload(entity)
-            for entity in self._named
-        )
+        return (namespace, name) in self._exact or self.known_workload(namespace, name) is not None
+
+    def is_spelled_out(self, namespace: str, name: str) -> bool:
+        """Whether the truth spells out a workload of that name, in a filter or by the name of an object."""
+        return (namespace, name) in self._stems or (None, name) in self._stems
 
     def implied_namespaces(self, entity: Entity) -> list[str]:
         """Namespaces with a workload that the name of a Pod or ReplicaSet implies."""
@@ -113,7 +127,7 @@ class LogicalIndex:
             known = self.known_workload(top.namespace, name)
             if known is not None:
                 return Logical(_object_key(known), known, known.name, Rule.FORM)
-            if (top.namespace, name) in self._stems or (None, name) in self._stems:
+            if self.is_spelled_out(top.namespace, name):
                 return Logical(("workload", top.namespace, name), None, name, Rule.FORM)
         name = implied_name(top.kind, top.name)
         if name != top.name:

@@ -187,6 +187,14 @@ def averaged_over(scorecard: Scorecard) -> str:
     return text if scorecard.subset is None else f"subset: {text}"
 
 
+def signatures(report: Report) -> list[tuple[str, str]]:
+    """Each signature once, with the labels of the runs that carry it."""
+    labels: dict[str, list[str]] = {}
+    for agent in report.agents:
+        labels.setdefault(agent.scorecard.signature, []).append(agent.label)
+    return [(", ".join(names), signature) for signature, names in labels.items()]
+
+
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
@@ -317,7 +325,10 @@ def _notices_of(scorecard: Scorecard) -> list[str]:
     if scorecard.excluded:
         found.append(f"taken out by hand: {', '.join(scorecard.excluded)}.")
     refused = [scenario for scenario in scorecard.scenarios if scenario.truth_refused]
-    found += [f"{scenario.scenario_id}: truth refused: {scenario.truth_refused}" for scenario in refused]
+    found += [
+        f"{scenario.scenario_id}: truth refused: {_first_line(scenario.truth_refused)}"
+        for scenario in refused
+    ]
     if scorecard.inventory == "none":
         found.append("no snapshots: names are judged against the truths alone (inventory: none).")
     if scorecard.sandbox == "none" or scorecard.sandbox.endswith("+unconfined"):
@@ -326,6 +337,11 @@ def _notices_of(scorecard: Scorecard) -> list[str]:
         patched = ", ".join(dict.fromkeys(patch.scenario_id for patch in scorecard.patches))
         found.append(f"truths mended by patches: {patched}.")
     return [*found, *scorecard.notes]
+
+
+def _first_line(text: str | None) -> str:
+    lines = (text or "").splitlines() or [""]
+    return lines[0] if len(lines) == 1 else f"{lines[0]} (and {len(lines) - 1} more)"
 
 
 def _differing_fields(agents: Sequence[ReportAgent]) -> list[str]:

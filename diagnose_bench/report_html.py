@@ -25,6 +25,7 @@ from diagnose_bench.report import (
     percent,
     points,
     scenario_of,
+    signatures,
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
 from diagnose_bench.text import visible
@@ -106,6 +107,7 @@ def report_html(report: Report) -> str:
         classes=_CLASS_MEANINGS,
         rules=_RULE_MEANINGS,
         limits=LIMITS,
+        signatures=signatures(report),
         warnings=_warnings(report),
         version=report.agents[0].scorecard.version,
     )
@@ -222,7 +224,6 @@ def _mark(trial: TrialScore) -> dict[str, str]:
 def _agent(agent: ReportAgent, index: int, budget: _Budget) -> dict[str, Any]:
     return {
         "label": agent.label,
-        "signature": agent.scorecard.signature,
         "scenarios": [
             {
                 "anchor": f"a{index}-{scenario.scenario_id}",
@@ -304,7 +305,8 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "via_alias": entity.via_alias,
         "group": entity.group,
         "hops": "" if entity.distance is None else str(entity.distance),
-        "message": _cut(entity.message, _MAX_NAME)[0],
+        # The columns say it all of these two.
+        "message": "" if entity.class_ in ("root_cause", "victim") else _cut(entity.message, _MAX_NAME)[0],
     }
 
 

@@ -17,12 +17,15 @@ from diagnose_bench.report import (
     percent,
     points,
     scenario_of,
+    signatures,
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
 from diagnose_bench.text import visible
 
 _MAX_ENTITIES = 50
 _MAX_TEXT = 300
+# Signs that can start something inside a line. A colon or a dot does so only in an address.
+_LIVE = re.compile(r"[!\"#$&*+<=>?@\[\\\]^_`{|}~]|:(?=/)|(?<=www)\.", re.IGNORECASE)
 
 
 def report_markdown(report: Report) -> str:
@@ -57,15 +60,14 @@ def report_markdown(report: Report) -> str:
         for verdict, meaning in VERDICT_MEANINGS.items()
     ]
     lines += ["", "## Limits of the number", "", *(f"- {limit}" for limit in LIMITS), "", "## Signature", ""]
-    for agent in report.agents:
-        lines.append(f"- {escape(agent.label)}: {code(agent.scorecard.signature)}")
+    lines += [f"- {escape(labels)}: {code(signature)}" for labels, signature in signatures(report)]
     return "\n".join(lines) + "\n"
 
 
 def escape(text: str) -> str:
-    """Text whose ASCII signs are character references: no structure, no HTML, no link can come of it."""
+    """Text whose live signs are character references: no structure, no HTML, no link can come of it."""
     shown = visible(text, keep_lines=False)
-    return re.sub(r"[!-/:-@\[-`{-~]", lambda match: _reference(match[0]), shown)
+    return _LIVE.sub(lambda match: f"&#{ord(match[0])};", shown)
 
 
 def code(text: str) -> str:
@@ -75,11 +77,6 @@ def code(text: str) -> str:
     fence = "`" * (longest + 1)
     pad = " " if shown.startswith("`") or shown.endswith("`") or not shown.strip() else ""
     return f"{fence}{pad}{shown or ' '}{pad}{fence}"
-
-
-def _reference(sign: str) -> str:
-    # These cannot start anything inside a line, and names stay readable without a reference for each.
-    return sign if sign in "-/,;%'()" else f"&#{ord(sign)};"
 
 
 def _agents_table(report: Report) -> list[str]:

@@ -13,7 +13,7 @@ from diagnose_bench.alias_classes import AliasClasses
 from diagnose_bench.entity import Entity, ParsedEntity, parse_canonical, parse_entity
 from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.inventory import Inventory
-from diagnose_bench.kinds import CustomKind
+from diagnose_bench.kinds import BUILTIN_KINDS, CustomKind
 from diagnose_bench.locate import Ambiguous, Locator
 from diagnose_bench.logical import Rule, is_chaos, is_workload
 from diagnose_bench.outcome import Profile
@@ -25,6 +25,7 @@ RESOLVER_VERSION = 1
 """Raised whenever a resolution can change; part of the signature."""
 
 _CACHE = 20_000
+_CACHED_LENGTH = 512
 
 
 class EntityClass(StrEnum):
@@ -109,7 +110,7 @@ class Resolver:
             for namespace in (group.namespace, *(entity.namespace for entity in group.entities))
             if namespace
         }
-        decoys = [parse_canonical(decoy.entity) for decoy in truth.decoys]
+        decoys = [inventory.as_known(parse_canonical(decoy.entity)) for decoy in truth.decoys]
         self._decoys = {
             Profile.STRICT: frozenset(self._key(decoy, Profile.STRICT) for decoy in decoys),
             Profile.ITBENCH_AA: frozenset(self._key(decoy, Profile.ITBENCH_AA) for decoy in decoys),
@@ -177,7 +178,9 @@ class Resolver:
         if found is None:
             if len(self._cache) >= _CACHE:
                 self._cache.clear()
-            found = self._cache[profile, raw] = self._read_anew(raw, profile)
+            found = self._read_anew(raw, profile)
+            if len(raw) <= _CACHED_LENGTH:
+                self._cache[profile, raw] = found
         return found
 
     def _read_anew(self, raw: str, profile: Profile) -> _Reading:
@@ -199,7 +202,7 @@ class Resolver:
         root_set = self._classes.root_set(meeting.group)
         if root_set is None:
             distance = self._classes.distance(meeting.group)
-            hops = "not connected with" if distance is None else f"{distance} hops from"
+            hops = "not connected with" if distance is None else f"{distance} hop{'s'[: distance != 1]} from"
             message = _with_notes(f"group {group.id}, {hops} a root cause", parsed)
             return _Reading(
                 str(entity), meeting.rule, group.id, False, EntityClass.VICTIM, distance, None, key, message
@@ -243,7 +246,7 @@ class Resolver:
         top = self._groups.logical.of(entity).top
         if profile is Profile.ITBENCH_AA and top is not None and top in self._inventory:
             return EntityClass.UNRELATED, f"of {top}, which is in no group"
-        return EntityClass.UNKNOWN, "not in the inventory"
+        return EntityClass.UNKNOWN, "in no group" if self._inventory.is_none else "not in the inventory"
 
     def _key(self, entity: Entity, profile: Profile) -> Hashable:
         if profile is Profile.ITBENCH_AA:
@@ -270,6 +273,7 @@ def _kinds_of_truth(truth: GroundTruth) -> list[CustomKind]:
     customs = [
         CustomKind(entity.kind, entity.group, cluster_scoped=(entity.kind, entity.group) not in namespaced)
         for entity in entities
+        if not BUILTIN_KINDS.is_builtin(entity.kind)
     ]
     for group in truth.groups:
         if group.kind:

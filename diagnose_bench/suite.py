@@ -117,9 +117,8 @@ def find_suite(name_or_path: str) -> Path:
         Nothing there is a suite; the message says what would be.
     """
     root = snapshots_root()
-    if (
-        re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", name_or_path)
-        and (root / name_or_path / SUITE_NAME).is_file()
+    if re.fullmatch(r"[a-z0-9][a-z0-9.-]{0,99}", name_or_path) and os.path.isfile(
+        root / name_or_path / SUITE_NAME
     ):
         return (root / name_or_path).resolve()
     path = Path(name_or_path)
@@ -132,7 +131,9 @@ def find_suite(name_or_path: str) -> Path:
             "A suite of your own is given as the path …/snapshots/<suite>."
         )
     path = path.resolve()
-    if (path / SUITE_NAME).is_file():
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise SuiteError(f"{path}: cannot look into the folder: Permission denied. Check its permissions.")
+    if os.path.isfile(path / SUITE_NAME):
         if path.parent.name != "snapshots":
             raise SuiteError(
                 f"{path}: a suite must lie in a folder called snapshots (…/snapshots/{path.name}), "
@@ -170,7 +171,8 @@ def verify_scenario(scenario: Scenario, on_warning: Callable[[str], None] | None
     folder = scenario.snapshot
     if folder is None:
         raise SuiteError(
-            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario."
+            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario. It can "
+            "only score recorded answers: diagnose-bench import diagnoses."
         )
     for warning in check_tree(folder):
         if on_warning is not None:
@@ -189,6 +191,8 @@ def verify_scenario(scenario: Scenario, on_warning: Callable[[str], None] | None
             f"{folder}: {_shortened(missing)} in the manifest but not there. {_RESTORE}"
         )
     if extra := sorted(names - listed):
+        for name in extra:
+            require_no_truth(folder, name)
         raise DigestMismatchError(f"{folder}: {_shortened(extra)} there but not in the manifest. {_RESTORE}")
     for name in sorted(names):
         require_no_truth(folder, name)
@@ -227,13 +231,13 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 def _scenario(folder: Path, entry: SuiteEntry) -> Scenario:
     snapshot = folder / entry.id
     if entry.digest is None:
-        if snapshot.exists():
+        if os.path.lexists(snapshot):
             raise SuiteError(
                 f'{folder / SUITE_NAME}: "{entry.id}" has a snapshot but no digest. '
                 "Enter it with: diagnose-bench suite digest SUITE --write"
             )
         return Scenario(entry.id, None, None)
-    if not snapshot.is_dir() or snapshot.is_symlink():
+    if not os.path.isdir(snapshot) or snapshot.is_symlink():
         raise SuiteError(f"{snapshot}: the snapshot of this scenario is missing, or no folder. {_RESTORE}")
     return Scenario(entry.id, snapshot, entry.digest)
 
@@ -245,7 +249,7 @@ def _number_of(text: str) -> str | None:
 
 
 def _where_suite_may_be(path: Path) -> str:
-    if (path.parent / SUITE_NAME).is_file():
+    if os.path.isfile(path.parent / SUITE_NAME):
         return f"It is a scenario of the suite {path.parent}: give that path."
     for folder in (path, path / "snapshots"):
         with contextlib.suppress(OSError):

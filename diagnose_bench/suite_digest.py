@@ -196,7 +196,10 @@ def _changed(before: Iterable[FileEntry], after: Iterable[FileEntry]) -> tuple[s
 
 def _require_no_stray_folders(folder: Path, file: SuiteFile) -> None:
     known = {entry.id for entry in file.scenarios}
-    stray = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name not in known)
+    try:
+        stray = sorted(entry.name for entry in folder.iterdir() if entry.is_dir() and entry.name not in known)
+    except OSError as error:
+        raise SuiteError(f"{folder}: cannot look into the folder: {error.strerror}.") from error
     if stray:
         raise SuiteError(
             f"{folder / stray[0]}: is no scenario of {SUITE_NAME}. List it there, or move it away."

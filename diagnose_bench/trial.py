@@ -1,7 +1,7 @@
 """One trial: hand over the task, let the agent work, take the diagnosis, say how it ended. Opens no truth.
 
-What the agent does wrong becomes an outcome; what we do wrong becomes ``harness_error`` with its reason, and the
-run goes on. Only a run folder that cannot be written ends the run.
+What the agent does wrong becomes an outcome; what we do wrong becomes ``harness_error`` with its reason, and
+the run goes on. Only a run folder that cannot be written ends the run.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _conclude(session: Session, result: AgentResult, setting: TrialSetting) -> _
         outcome = read.outcome
         reason = reason if outcome is Outcome.NO_DIAGNOSIS else read.reason
     left = printed if printed and outcome is not Outcome.NO_DIAGNOSIS else None
-    if outcome is Outcome.NO_DIAGNOSIS and session.rejected is not None:
+    if outcome in (Outcome.NO_DIAGNOSIS, Outcome.MALFORMED_DIAGNOSIS) and session.rejected is not None:
         outcome, left = Outcome.MALFORMED_DIAGNOSIS, session.rejected
         reason = f"No submission was accepted; the last one was wrong: {session.rejected_reason}"
     if session.limit_hit is Limit.TIME:

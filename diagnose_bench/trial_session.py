@@ -109,8 +109,10 @@ class Session:
         return self.submission is not None
 
     def close(self) -> None:
-        """Take nothing more; the agent has ended."""
+        """Take nothing more and end a command that still runs; the agent has ended."""
         self._end(None)
+        if self._sandbox is not None:
+            self._sandbox.stop()
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
         """Run one command in the sandbox; a turn.

@@ -5,12 +5,19 @@ Says which groups an object meets and by which rule; which of them decides is th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from diagnose_bench.entity import Entity, drop_namespace, parse_canonical
 from diagnose_bench.filters import Filter
-from diagnose_bench.forms import SYNTHETIC_CHILD, SYNTHETIC_POD, SYNTHETIC_REPLICASET, same_chain
+from diagnose_bench.forms import (
+    SYNTHETIC_CHILD,
+    SYNTHETIC_POD,
+    SYNTHETIC_REPLICASET,
+    same_chain,
+    workload_names,
+)
 from diagnose_bench.ground_truth import GroundTruth, Group
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.kinds import CHAOS_KINDS, WORKLOAD_KINDS, KindTable
@@ -36,7 +43,7 @@ class Meeting:
 class TruthGroup:
     """One group: exact entities, or a kind with names and filters, in canonical kinds and namespaces."""
 
-    def __init__(self, index: int, group: Group, kinds: KindTable) -> None:
+    def __init__(self, index: int, group: Group, kinds: KindTable, inventory: Inventory) -> None:
         self.index = index
         self.id = group.id
         self.is_root = group.root_cause
@@ -56,7 +63,7 @@ class TruthGroup:
             elif kinds.is_cluster_scoped(self.kind, self.api_group):
                 self.namespace = ""
                 entities += [Entity("", self.kind, self.api_group, name) for name in self.names]
-        self.entities = tuple(entities)
+        self.entities = tuple(inventory.as_known(entity) for entity in entities)
         self.wild_kind = bool(self.kind) and not self.api_group and not kinds.is_builtin(self.kind)
 
     def is_kind_of(self, entity: Entity) -> bool:
@@ -82,7 +89,9 @@ class TruthGroups:
 
     def __init__(self, truth: GroundTruth, inventory: Inventory, kinds: KindTable) -> None:
         self._inventory = inventory
-        self.groups = tuple(TruthGroup(index, group, kinds) for index, group in enumerate(truth.groups))
+        self.groups = tuple(
+            TruthGroup(index, group, kinds, inventory) for index, group in enumerate(truth.groups)
+        )
         self.entities = frozenset(entity for group in self.groups for entity in group.entities)
         stems = [
             (group.namespace, item.stem)
@@ -97,6 +106,7 @@ class TruthGroups:
             for entity in group.entities:
                 self._exact.setdefault(entity, []).append(group.index)
         self._patterned = [group for group in self.groups if group.kind]
+        self._fits: dict[tuple[int, tuple[str, ...]], tuple[Filter, ...]] = {}
         self._by_key: dict[tuple[str, ...], list[tuple[Entity, Logical, int]]] = {}
         for entity, indices in self._exact.items():
             logical = self.logical.of(entity)
@@ -112,7 +122,7 @@ class TruthGroups:
             if entity.name in group.names:
                 found.append(Meeting(group.index, Rule.EXACT))
             else:
-                found += self._meet_filters(group, entity, self._own_names(entity))
+                found += self._meet_filters(group, entity, self._fitting_object(group, entity))
         return self._without_overreach(entity, found)
 
     def meet_logical(self, entity: Entity) -> list[Meeting]:
@@ -147,11 +157,12 @@ class TruthGroups:
                 if other.key == logical.key:
                     rule = Rule.EXACT if named == entity else self._link(logical, other, named)
                     return [Meeting(group.index, rule)]
-        own = self._meet_filters(group, entity, (entity.name,))
+        own = self._meet_filters(group, entity, [item for item in group.filters if item.fits(entity.name)])
         if own or not group.filters:
             return own
-        rule = logical.link or Rule.FILTER
-        return self._meet_filters(group, entity, self._workload_names(logical), rule)
+        return self._meet_filters(
+            group, entity, self._fitting_workload(group, logical), logical.link or Rule.FILTER
+        )
 
     def _meet_chaos_group(self, group: TruthGroup, entity: Entity, logical: Logical) -> list[Meeting]:
         """A filter or a name of a spawned kind fits the Schedule's own name too, or that of any child."""
@@ -161,39 +172,46 @@ class TruthGroups:
             return []
         if group.kind not in ("Schedule", entity.kind) and entity.kind != "Schedule":
             return []
-        names = [logical.name]
-        if group.kind != "Schedule" and logical.top is not None:
-            children = self._inventory.spawned_by(logical.top)
-            if children and all(child.kind != group.kind for child in children):
-                return []
-            names += [child.name for child in children if child.kind == group.kind]
-            if not children:
-                names.append(logical.name + SYNTHETIC_CHILD)
-        if any(name in group.names for name in names):
+        names = self._chaos_names(group, logical)
+        if not names.isdisjoint(group.names):
             return [Meeting(group.index, Rule.SPAWNED)]
-        return self._meet_filters(group, entity, names, Rule.SPAWNED)
+        fitting = self._fitting(group, logical, names)
+        return self._meet_filters(group, entity, fitting, Rule.SPAWNED)
+
+    def _chaos_names(self, group: TruthGroup, logical: Logical) -> frozenset[str]:
+        """Names to try for a chaos Schedule: its own, and those of its children of the group's kind."""
+        if group.kind == "Schedule" or logical.top is None:
+            return frozenset({logical.name})
+        children = self._inventory.spawned_by(logical.top)
+        if not children:
+            return frozenset({logical.name, logical.name + SYNTHETIC_CHILD})
+        names = frozenset(child.name for child in children if child.kind == group.kind)
+        return names | {logical.name} if names else names
 
     def _meet_filters(
-        self, group: TruthGroup, entity: Entity, names: tuple[str, ...] | list[str], rule: Rule = Rule.FILTER
+        self, group: TruthGroup, entity: Entity, fitting: Sequence[Filter], rule: Rule = Rule.FILTER
     ) -> list[Meeting]:
-        found = [item for item in group.filters if any(item.fits(name) for name in names)]
+        found = fitting
         if is_workload(entity):
-            found = [item for item in found if not self._is_of_another_workload(item, entity)]
+            found = [item for item in fitting if not self._is_of_another_workload(group, item, entity)]
         return [Meeting(group.index, rule, max(item.n_literal for item in found))] if found else []
 
-    def _is_of_another_workload(self, item: Filter, entity: Entity) -> bool:
+    def _is_of_another_workload(self, group: TruthGroup, item: Filter, entity: Entity) -> bool:
         """Whether an open filter belongs to a workload whose name it spells out, and this is a longer name.
 
-        ``frontend-.*`` fits ``frontend-proxy``; where there is a workload ``frontend``, it is meant alone.
+        ``frontend-.*`` fits ``frontend-proxy``; where there is a workload ``frontend``, it alone is meant,
+        and where another group's filter spells out ``frontend-proxy``, that group is. A generated name is
+        no longer name.
         """
         name = self.logical.of(entity).name
-        return (
-            item.is_open
-            and item.stem is not None
-            and item.stem != name
-            and name.startswith(f"{item.stem}-")
-            and self.logical.workload_exists(entity.namespace, item.stem)
-        )
+        if not item.is_open or item.stem is None or not name.startswith(f"{item.stem}-"):
+            return False
+        if item.stem in workload_names(entity.kind, entity.name):  # a Pod without an owner on record
+            return False
+        if self.logical.workload_exists(entity.namespace, item.stem):
+            return True
+        is_own = any(other.stem == name for other in group.filters)
+        return not is_own and self.logical.is_spelled_out(entity.namespace, name)
 
     def _without_overreach(self, entity: Entity, found: list[Meeting]) -> list[Meeting]:
         """Drop open filters where another group spells out more of the same workload's name."""
@@ -219,11 +237,29 @@ class TruthGroups:
             return False
         return all(item.is_open for item in self.groups[meeting.group].filters)
 
-    def _own_names(self, entity: Entity) -> tuple[str, ...]:
-        if not is_workload(entity) or entity.kind == "Pod":
-            return (entity.name,)
+    def _fitting_object(self, group: TruthGroup, entity: Entity) -> Sequence[Filter]:
+        own = [item for item in group.filters if item.fits(entity.name)]
+        if own or not is_workload(entity) or entity.kind == "Pod":
+            return own
         logical = self.logical.of(entity)
-        return (entity.name, *(self._workload_names(logical) if logical.link is None else ()))
+        return self._fitting_workload(group, logical) if logical.link is None else ()
+
+    def _fitting_workload(self, group: TruthGroup, logical: Logical) -> Sequence[Filter]:
+        return self._fitting(group, logical, None)
+
+    def _fitting(self, group: TruthGroup, logical: Logical, names: frozenset[str] | None) -> Sequence[Filter]:
+        """Filters that fit any of the names (None: the workload's); remembered for objects of the inventory.
+
+        A workload can have a thousand Pods, and each of them can be submitted.
+        """
+        key = (group.index, logical.key)
+        known = self._fits.get(key)
+        if known is None:
+            texts = self._workload_names(logical) if names is None else tuple(names)
+            known = tuple(item for item in group.filters if any(item.fits(text) for text in texts))
+            if logical.top in self._inventory:
+                self._fits[key] = known
+        return known
 
     def _workload_names(self, logical: Logical) -> tuple[str, ...]:
         members = self._inventory.members(logical.top) if logical.top is not None else ()
@@ -250,14 +286,17 @@ class TruthGroups:
     @cached_property
     def root_pairs(self) -> list[tuple[int, int]]:
         """Pairs of root groups that are of one workload and do not say ``match: object``."""
+        roots = [group for group in self.groups if group.is_root and not group.is_object]
         first_of: dict[tuple[str, ...], int] = {}
         pairs = []
-        for group in self.groups:
-            if group.is_root and not group.is_object:
-                for key in self.workload_keys(group.index):
-                    first = first_of.setdefault(key, group.index)
-                    if first != group.index:
-                        pairs.append((first, group.index))
+        for group in roots:
+            for key in self.workload_keys(group.index):
+                first = first_of.setdefault(key, group.index)
+                pairs.append((first, group.index))
+        for group in roots:
+            if group.namespace is None and group.kind in WORKLOAD_KINDS:  # of any namespace
+                names = {key[-1] for key in self.workload_keys(group.index)}
+                pairs += [(first, group.index) for key, first in first_of.items() if key[-1] in names]
         return pairs
 
     def workload_keys(self, index: int) -> frozenset[tuple[str, ...]]:

@@ -93,6 +93,10 @@ class TrialSession(Protocol):
         """Whether a submission was accepted."""
         ...
 
+    def close(self) -> None:
+        """Take nothing more and end a command that still runs; the agent has ended."""
+        ...
+
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
         """Run one command in the sandbox; a turn.
 

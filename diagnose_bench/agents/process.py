@@ -23,6 +23,10 @@ _DRAIN_S = 1.0
 _POLL_S = 0.05
 
 
+class NotStarted(Exception):
+    """The program cannot be started; the message says why."""
+
+
 @dataclass(frozen=True)
 class ProcessEnd:
     """How a program ended.
@@ -92,13 +96,13 @@ def run_process(
     marker: str,
     must_end: Callable[[], bool],
     grace_s: Callable[[], float],
-    pass_fds: Sequence[int] = (),
+    stop: Callable[[subprocess.Popen[bytes]], None] | None = None,
 ) -> ProcessEnd:
     """Run a program until it ends by itself or has to end.
 
     Parameters
     ----------
-    argv, env, cwd, pass_fds
+    argv, env, cwd
         As for `subprocess.Popen`.
     marker : str
         A ``NAME=value`` of ``env`` that no other process has: what carries it is stopped at the end, also
@@ -107,22 +111,26 @@ def run_process(
         True once nothing more is taken from the program.
     grace_s : callable
         Once it must end: the seconds it gets to end by itself.
+    stop : callable, optional
+        Kills the program where that takes more than killing its process group.
 
     Raises
     ------
-    OSError
-        The program cannot be started.
+    NotStarted
+        It cannot be started.
     """
-    process = subprocess.Popen(
-        list(argv),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=dict(env),
-        cwd=cwd,
-        start_new_session=True,
-        pass_fds=tuple(pass_fds),
-    )
+    try:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise NotStarted(f"{argv[0]}: {error.strerror}") from error
     output, errors = _Output(), _Errors()
     with process, selectors.DefaultSelector() as selector:
         try:
@@ -132,7 +140,8 @@ def run_process(
                     selector.register(pipe, selectors.EVENT_READ, sink)
             ended = _wait(process, selector, must_end, grace_s)
         finally:
-            _signal_group(process, signal.SIGKILL)
+            # Before it is reaped: afterwards the number of its group could be somebody else's.
+            _signal_group(process, signal.SIGKILL) if stop is None else stop(process)
             _kill_marked(marker)
         exit_code = process.wait()
         _drain(selector)

@@ -74,7 +74,8 @@ class TrialServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Take no more calls, cut off those who still wait, and wait for a command that still runs."""
+        """Take no more calls, cut off those who still wait, and end a command that still runs."""
+        self._session.close()
         with self._lock:
             self._closing = True
             connections, threads = list(self._connections), list(self._threads)
@@ -110,7 +111,10 @@ class TrialServer:
         try:
             connection.settimeout(_SILENCE_S)
             # A caller that goes away or sends nonsense concerns nobody else.
-            with contextlib.suppress(OSError, ValueError), connection.makefile("rb") as stream:
+            with (
+                contextlib.suppress(OSError, ValueError, RecursionError),
+                connection.makefile("rb") as stream,
+            ):
                 header = _read_header(stream.readline(_MAX_HEADER), self._token)
                 body = stream.read(header["n_bytes"])
                 if len(body) == header["n_bytes"]:

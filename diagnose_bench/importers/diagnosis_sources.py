@@ -50,7 +50,7 @@ class BadRow:
 
 
 def read_rows(path: Path) -> Iterator[Answer | BadRow]:
-    """Read a JSONL file row by row: ``scenario_id``, ``repeat``, one of ``diagnosis``, ``entities``, ``text``.
+    """Read JSONL rows: ``scenario_id``, ``repeat``, and one of ``diagnosis``, ``entities``, ``text``.
 
     The answer's bytes are kept as they stand in the row, so that what is odd about them is still seen later.
 

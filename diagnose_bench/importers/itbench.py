@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from diagnose_bench.files import write_atomic
 from diagnose_bench.ground_truth import load_truths
 from diagnose_bench.ground_truth_patches import PATCH_FILE_NAME
 from diagnose_bench.importers.itbench_scenario import ImportedSnapshot, holds_evidence, import_scenario
+from diagnose_bench.importers.itbench_staging import Staging, require_free
 from diagnose_bench.importers.itbench_truths import (
     ROWS_NAME,
     SourceTruth,
@@ -59,15 +58,26 @@ class ImportReport:
     """What ``import_itbench`` wrote."""
 
     name: str
-    suite: Path
-    truths: Path
+    suite_path: Path
+    truths_path: Path
     digest: str
     scenarios: tuple[ImportedScenario, ...]
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON form."""
-        return {**asdict(self), "suite": str(self.suite), "truths": str(self.truths)}
+        return {**asdict(self), "suite_path": str(self.suite_path), "truths_path": str(self.truths_path)}
+
+    def notes(self) -> list[str]:
+        """Return what a person should know: what was left out, is missing or will stay unscored."""
+        notes = list(self.warnings)
+        for scenario in self.scenarios:
+            notes.extend(f"{scenario.id}: {warning}" for warning in scenario.warnings)
+            if scenario.truth_refused is not None:
+                notes.append(
+                    f"{scenario.id}: its truth is refused, so it stays unscored: {scenario.truth_refused}"
+                )
+        return notes
 
 
 def import_itbench(
@@ -105,10 +115,10 @@ def import_itbench(
         raise UsageError(f"{source}: does not exist. Give a folder with Scenario-N folders, or truths.")
     targets = (out / "snapshots" / name, out / "ground_truth" / name)
     for target in targets:
-        _require_free(target)
-    plan = _plan(source, truths)
+        require_free(target)
     try:
-        with _Staging(*targets) as staging:
+        plan = _plan(source, truths)
+        with Staging(*targets) as staging:
             report = _write(plan, name, staging, on_progress or (lambda _: None))
             staging.commit()
     except OSError as error:
@@ -182,7 +192,7 @@ def _truths_beside(source: Path, folders: dict[str, Path]) -> dict[str, SourceTr
     return found
 
 
-def _write(plan: _Plan, name: str, staging: _Staging, on_progress: Callable[[str], None]) -> ImportReport:
+def _write(plan: _Plan, name: str, staging: Staging, on_progress: Callable[[str], None]) -> ImportReport:
     entries: list[SuiteEntry] = []
     snapshots: dict[str, ImportedSnapshot] = {}
     for number, scenario_id in enumerate(plan.ids, 1):
@@ -204,8 +214,8 @@ def _write(plan: _Plan, name: str, staging: _Staging, on_progress: Callable[[str
     refused = load_truths(staging.truths, sorted(plan.truths)).refused if plan.truths else {}
     return ImportReport(
         name=name,
-        suite=staging.final_suite,
-        truths=staging.final_truths,
+        suite_path=staging.final_suite,
+        truths_path=staging.final_truths,
         digest=suite_digest_of(file),
         scenarios=tuple(
             _scenario(
@@ -257,44 +267,3 @@ def _require_name(name: str) -> None:
             f"{name!r} is no name for a suite: small letters, digits, dots and hyphens.\n"
             f"{validation_reasons(error)}"
         ) from error
-
-
-def _require_free(target: Path) -> None:
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise UsageError(f"{target}: is in the way. Choose another name, or another folder with --out.")
-    if target.is_dir() and any(target.iterdir()):
-        raise UsageError(f"{target}: is there already. Choose another name, or another folder with --out.")
-
-
-class _Staging:
-    """Two hidden folders beside the final ones; what is not committed is removed, also after Ctrl-C."""
-
-    def __init__(self, suite: Path, truths: Path) -> None:
-        self.final_suite, self.final_truths = suite, truths
-        self._made: list[Path] = []
-
-    def __enter__(self) -> _Staging:
-        self.suite, self.truths = self._make(self.final_suite), self._make(self.final_truths)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for folder in self._made:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def commit(self) -> None:
-        """Rename both folders; the suite comes last, for a suite without its truths would look whole."""
-        self.truths.rename(self.final_truths)
-        self._made.append(self.final_truths)
-        self.suite.rename(self.final_suite)
-        self._made.clear()
-
-    def renamed(self, message: str | None) -> str | None:
-        """Return a message with the final folder in place of the hidden one."""
-        return message.replace(str(self.truths), str(self.final_truths)) if message else None
-
-    def _make(self, final: Path) -> Path:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix=f".{final.name}.importing-", dir=final.parent))
-        self._made.append(folder)
-        folder.chmod(0o755)
-        return folder

@@ -23,6 +23,7 @@ _REDACTED = "REDACTED"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # An Event is evidence and no object of the inventory.
 _NO_OBJECTS = frozenset({"Event"})
+_MAX_DEPTH = 100
 
 
 class Spool:
@@ -128,7 +129,7 @@ class ObjectHistory:
         except (ValueError, RecursionError):
             return False
         manifests = list(_manifests(value))
-        if not manifests:
+        if not manifests or _is_too_deep(value):
             return False
         for manifest, deleted in manifests:
             entity = entity_of_object(manifest)
@@ -170,15 +171,27 @@ def _is_canonical(entity: Entity) -> bool:
         return False
 
 
+def _is_too_deep(value: Any) -> bool:
+    """Whether later steps could run out of stack; the deepest real objects have some 30 levels."""
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            child
+            for parent in level
+            for child in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(child, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
 def _patch(old: Any, new: Any) -> list[dict[str, Any]]:
     if old is None:
         return [{"op": "add", "path": "", "value": new}]
     if new is None:
         return [{"op": "remove", "path": ""}]
-    try:
-        patch: list[dict[str, Any]] = jsonpatch.make_patch(old, new).patch
-    except RecursionError:
-        return [{"op": "replace", "path": "", "value": new}]
+    patch: list[dict[str, Any]] = jsonpatch.make_patch(old, new).patch
     return patch
 
 

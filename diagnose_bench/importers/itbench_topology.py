@@ -1,4 +1,4 @@
-"""Objects and spans -> ``topology.json``: who owns, uses, selects and calls whom. Nodes are observed objects."""
+"""Objects and spans -> ``topology.json``: who owns, uses, selects, calls whom, as far as observed."""
 
 from __future__ import annotations
 
@@ -46,8 +46,13 @@ class Topology:
         labels = _texts(metadata.get("labels"))
         self._nodes[entity] = labels
         spec = manifest.get("spec")
-        self._possible.extend((entity, "owned_by", owner) for owner in _owners_of(entity, metadata))
+        self._possible.extend((owner, "owns", entity) for owner in _owners_of(entity, metadata))
         self._possible.extend((entity, "uses", used) for used in _used_by(entity, spec))
+        if entity.kind == "Pod" and isinstance(node := _at(spec, "nodeName"), str):
+            self._possible.append((entity, "runs_on", entity_of(None, "Node", "", node)))
+        if entity.kind == "HorizontalPodAutoscaler":
+            targets = _referenced(_at(spec, "scaleTargetRef"), entity.namespace)
+            self._possible.extend((entity, "scales", target) for target in targets)
         if entity.kind == "Service" and isinstance(spec, dict) and (selector := _texts(spec.get("selector"))):
             self._selectors.append((entity, selector))
         elif entity.kind == "Pod":
@@ -87,9 +92,9 @@ class Topology:
 
     def write(self, path: Path) -> tuple[int, int]:
         """Write the file, a node or an edge on each line, and return how many of each there are."""
-        for entity, relation, other in self._possible:
-            if other in self._nodes:
-                self._edges.add((str(entity), relation, str(other)))
+        for source, relation, target in self._possible:
+            if source in self._nodes and target in self._nodes:
+                self._edges.add((str(source), relation, str(target)))
         for service, selector in self._selectors:
             for selected in self._selected(service.namespace, selector):
                 self._edges.add((str(service), "selects", str(selected)))
@@ -104,8 +109,8 @@ class Topology:
             for entity, labels in sorted(self._nodes.items())
         ]
         edges = [
-            {"source": source, "target": target, "relation": relation}
-            for source, relation, target in sorted(self._edges)
+            {"source": source_id, "target": target_id, "relation": relation}
+            for source_id, relation, target_id in sorted(self._edges)
         ]
         path.write_text(
             f'{{"nodes": [\n{_lines(nodes)}\n], "edges": [\n{_lines(edges)}\n]}}\n', encoding="utf-8"
@@ -148,27 +153,32 @@ class _Callers:
 
 def _owners_of(entity: Entity, metadata: Mapping[str, Any]) -> Iterable[Entity]:
     owners = metadata.get("ownerReferences")
-    for reference in owners if isinstance(owners, list) else ():
-        if not isinstance(reference, dict):
-            continue
-        # An owner lies in the namespace of what it owns, or in none.
-        for namespace in dict.fromkeys((entity.namespace, "")):
-            owner = entity_of_object(
-                {
-                    "apiVersion": reference.get("apiVersion"),
-                    "kind": reference.get("kind"),
-                    "metadata": {"name": reference.get("name"), "namespace": namespace},
-                }
-            )
-            if owner is not None:
-                yield owner
+    for reference in _items(owners):
+        yield from _referenced(reference, entity.namespace)
+
+
+def _referenced(reference: Any, namespace: str) -> Iterable[Entity]:
+    """Yield the two objects that a reference from a namespace can mean: one in it, or one in none."""
+    if not isinstance(reference, dict):
+        return
+    for possible in dict.fromkeys((namespace, "")):
+        found = entity_of_object(
+            {
+                "apiVersion": reference.get("apiVersion"),
+                "kind": reference.get("kind"),
+                "metadata": {"name": reference.get("name"), "namespace": possible},
+            }
+        )
+        if found is not None:
+            yield found
 
 
 def _used_by(entity: Entity, spec: Any) -> Iterable[Entity]:
     """Yield the ConfigMaps, Secrets and claims that a Pod or the template of a workload names."""
     if entity.kind not in WORKLOAD_KINDS:
         return
-    pod = spec if entity.kind == "Pod" else _at(spec, "template", "spec")
+    job = _at(spec, "jobTemplate", "spec") if entity.kind == "CronJob" else spec
+    pod = spec if entity.kind == "Pod" else _at(job, "template", "spec")
     for source in _sources_of(pod):
         for key, kind, field in _USES:
             name = _at(source, key, field)

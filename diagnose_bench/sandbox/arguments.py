@@ -58,7 +58,6 @@ def bubblewrap_arguments(
     etc_descriptors: Mapping[str, int],
     seccomp_descriptor: int,
     status_descriptor: int,
-    new_session: bool = True,
     environment: Mapping[str, str] = ENVIRONMENT,
 ) -> list[str]:
     """All options, in the order in which bubblewrap carries them out.
@@ -75,8 +74,6 @@ def bubblewrap_arguments(
         Path in the sandbox to a descriptor with its content.
     seccomp_descriptor, status_descriptor : int
         The filter; where bubblewrap reports the process id and the exit code.
-    new_session : bool
-        False only where the caller has made a session around a terminal of its own.
     environment : mapping
         The variables of the command, and no others.
 
@@ -88,10 +85,8 @@ def bubblewrap_arguments(
         *("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"),
         *("--unshare-cgroup-try", "--disable-userns"),
         *("--uid", str(INNER_ID), "--gid", str(INNER_ID), "--hostname", "incident"),
-        *("--die-with-parent", "--cap-drop", "ALL", "--clearenv"),
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv"),
     ]
-    if new_session:
-        arguments.append("--new-session")
     for name, value in environment.items():
         arguments += ["--setenv", name, value]
     arguments += _system_arguments()
@@ -117,7 +112,7 @@ def bubblewrap_arguments(
     ]
 
 
-def command_line(command: Sequence[str], limits: Limits, command_s: float) -> list[str]:
+def command_line(command: Sequence[str | bytes], limits: Limits, command_s: float) -> list[str | bytes]:
     """What runs inside: the resource limits, then the command."""
     return [PRLIMIT, *limits.prlimit(command_s), "--", *command]
 

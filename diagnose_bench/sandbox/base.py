@@ -27,7 +27,7 @@ class ExecResult:
     seconds : float
         Wall clock.
     limit_hit : str or None
-        wall, output, memory, scratch, disk, cpu, file_size or command.
+        wall, output, memory, scratch, disk, cpu, file_size or command; trial where ``stop`` was called.
     """
 
     exit_code: int
@@ -59,6 +59,10 @@ class Sandbox(Protocol):
         SandboxError
             The sandbox itself failed.
         """
+        ...
+
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
         ...
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,10 +22,11 @@ from typing import Any, Self
 
 from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
+from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import NICENESS, Limits
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.runner import Ending, finished, refuse_command, supervise
+from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import filter_program
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
@@ -58,8 +60,24 @@ def find_bubblewrap() -> str:
 
 
 def dropped_id() -> int | None:
-    """The user and group id that commands get on the host, or None to keep the caller's."""
-    return UNPRIVILEGED_ID if os.geteuid() == 0 else None
+    """The user and group id that commands get on the host, or None to keep the caller's.
+
+    Notes
+    -----
+    The root of a user namespace that holds no other id (a rootless container) is an ordinary user to the
+    kernel, and has nobody to become.
+    """
+    return UNPRIVILEGED_ID if os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID) else None
+
+
+def _is_mapped(uid: int) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        for name in ("uid_map", "gid_map"):
+            lines = Path(f"/proc/self/{name}").read_text().splitlines()
+            ranges = [tuple(map(int, line.split())) for line in lines]
+            if not any(first <= uid < first + length for first, _, length in ranges):
+                return False
+    return True
 
 
 class BubblewrapSandbox:
@@ -97,6 +115,7 @@ class BubblewrapSandbox:
         self.limits = limits
         self._own_scratch = own_scratch
         self._is_closed = False
+        self._ending = threading.Event()
         self._id = dropped_id()
         if self._id is not None:
             _hand_over(self.scratch, self._id)
@@ -116,6 +135,10 @@ class BubblewrapSandbox:
     ) -> None:
         self.close()
 
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
+        self._ending.set()
+
     def close(self) -> None:
         """Remove the scratch folder if it is the sandbox's own."""
         if not self._is_closed:
@@ -131,12 +154,12 @@ class BubblewrapSandbox:
         SandboxError
             The sandbox could not be set up, or has been closed.
         """
-        refusal = refuse_command(command)
-        if refusal is not None:
-            return refusal
+        data = encoded(command)
+        if isinstance(data, ExecResult):
+            return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
-        with Started(self, ["/bin/bash", "-c", command], time_s) as started:
+        with Started(self, [arguments.BASH, "-c", data], time_s) as started:
             ending = supervise(
                 started.process,
                 output,
@@ -145,6 +168,7 @@ class BubblewrapSandbox:
                 watcher=Watcher(self.limits, self.scratch, self._usage),
                 root_pid=started.init_pid,
                 stop=started.stop,
+                is_ending=self._ending.is_set,
             )
             started.wait_until_gone()
             exit_code = started.exit_code()
@@ -163,12 +187,11 @@ class BubblewrapSandbox:
         return finished(exit_code, limit_hit, ending, output, self.limits, time_s)
 
     def start(
-        self, command: Sequence[str], time_s: float, descriptors: _Descriptors, **options: Any
+        self, command: Sequence[str | bytes], time_s: float, descriptors: _Descriptors, **options: Any
     ) -> subprocess.Popen[bytes]:
         """Start bubblewrap around a command; `options` go to Popen (its streams, mostly)."""
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
-        new_session = options.pop("new_session", True)
         environment: Mapping[str, str] = options.pop("environment", arguments.ENVIRONMENT)
         lines = arguments.bubblewrap_arguments(
             snapshot=self.snapshot,
@@ -180,7 +203,6 @@ class BubblewrapSandbox:
             },
             seccomp_descriptor=descriptors.with_content(filter_program()),
             status_descriptor=descriptors.status_end(),
-            new_session=new_session,
             environment=environment,
         )
         # By descriptor: on its command line, which the sandbox can read, they would name the host's paths.
@@ -210,7 +232,7 @@ class Started:
     """One running bubblewrap: its process, what it reports, and how to end all that runs in it."""
 
     def __init__(
-        self, sandbox: BubblewrapSandbox, command: Sequence[str], time_s: float, **options: Any
+        self, sandbox: BubblewrapSandbox, command: Sequence[str | bytes], time_s: float, **options: Any
     ) -> None:
         options = {
             "stdin": subprocess.DEVNULL,
@@ -221,10 +243,12 @@ class Started:
         self._init_handle: int | None = None
         self._reported = b""
         self._descriptors = _Descriptors()
+        begin_adopting()
         try:
             self.process = sandbox.start(command, time_s, self._descriptors, **options)
         except BaseException:
             self._descriptors.close_all()
+            end_adopting()
             raise
         self._descriptors.close_passed()
         with contextlib.suppress(OSError):
@@ -246,6 +270,8 @@ class Started:
             self.stop()
             self.process.kill()
             self.process.wait()
+        self.wait_until_gone()
+        end_adopting()
         self._descriptors.close_all()
         if self._init_handle is not None:
             os.close(self._init_handle)
@@ -289,7 +315,7 @@ class Started:
         poll = select.poll()
         poll.register(self._init_handle, select.POLLIN)
         poll.poll(1000 * at_most_s)
-        # Ours to reap where we are the machine's first process, as in a container.
+        # If bubblewrap ended first, it is ours to wait for.
         with contextlib.suppress(OSError):
             os.waitpid(pid, os.WNOHANG)
 
@@ -355,3 +381,4 @@ def _hand_over(scratch: Path, uid: int) -> None:
             "folder holds files of another user. Give an empty folder."
         )
     os.chown(scratch, uid, uid)
+    scratch.chmod(0o700)

@@ -18,7 +18,6 @@ import time
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -34,7 +33,8 @@ _CHUNK = 1 << 16
 _IDLE_S = 0.02
 _SESSION_S = 24 * 3600.0
 _END_OF_INPUT = b"\x04"
-_SHELL = [arguments.BASH, "--noprofile", "--norc", "-i"]
+# A session around our terminal: that makes ctrl-C and job control work in it.
+_SHELL = ["/usr/bin/setsid", "--ctty", "--wait", arguments.BASH, "--noprofile", "--norc", "-i"]
 
 
 def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int | None = None) -> int:
@@ -64,16 +64,12 @@ def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int |
     os.set_blocking(master, False)
     try:
         _copy_size(source, master)
-        # In the child, a session around our terminal: that makes ctrl-C and job control work in it.
-        session = partial(os.login_tty, slave)
         if isinstance(sandbox, BubblewrapSandbox):
             with Started(
                 sandbox,
                 _SHELL,
                 _SESSION_S,
-                new_session=False,
                 environment=environment,
-                preexec_fn=session,
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,
@@ -92,7 +88,6 @@ def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int |
                 _SHELL,
                 cwd=sandbox.scratch,
                 env=sandbox.environment() | {"TERM": environment["TERM"], "PS1": environment["PS1"]},
-                preexec_fn=session,
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,
@@ -195,7 +190,8 @@ def _raw(descriptor: int) -> Iterator[None]:
         return
     before = termios.tcgetattr(descriptor)
     try:
-        tty.setraw(descriptor)
+        # Not the default, which throws away what was typed ahead.
+        tty.setraw(descriptor, termios.TCSADRAIN)
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

@@ -116,7 +116,10 @@ class Limits:
         }
         if processes:
             wanted["nproc"] = (resource.RLIMIT_NPROC, self.processes)
-        return [f"--{name}={_at_most_hard(kind, value)}" for name, (kind, value) in wanted.items()]
+        options = {name: str(_at_most_hard(kind, value)) for name, (kind, value) in wanted.items()}
+        # At the soft limit a signal that says why, at the hard one the end.
+        options["cpu"] += f":{_at_most_hard(resource.RLIMIT_CPU, wanted['cpu'][1] + 1)}"
+        return [f"--{name}={value}" for name, value in options.items()]
 
 
 def _at_most_hard(kind: int, value: int) -> int:

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.runner import finished, refuse_command, supervise
+from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import Usage, remove_tree
 from diagnose_bench.sandbox.watcher import Watcher
 
@@ -49,6 +50,7 @@ class UnsandboxedShell:
         self.forbidden = tuple(forbidden)
         self._own_scratch = own_scratch
         self._is_closed = False
+        self._ending = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +62,10 @@ class UnsandboxedShell:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
+        self._ending.set()
 
     def close(self) -> None:
         """Remove the scratch folder if it is our own."""
@@ -80,15 +86,15 @@ class UnsandboxedShell:
         """Run one bash command on the host."""
         if self._is_closed:
             raise SandboxError("This shell has been closed; open another one.")
-        refusal = refuse_command(command)
-        if refusal is not None:
-            return refusal
+        data = encoded(command)
+        if isinstance(data, ExecResult):
+            return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
         prlimit = [arguments.PRLIMIT, *self.limits.prlimit(time_s, processes=False), "--"]
         try:
             process = subprocess.Popen(
-                [*prlimit, arguments.BASH, "-c", command],
+                [*prlimit, arguments.BASH, "-c", data],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -111,6 +117,7 @@ class UnsandboxedShell:
             watcher=Watcher(self.limits, self.scratch, Usage()),
             root_pid=lambda: process.pid,
             stop=stop,
+            is_ending=self._ending.is_set,
         )
         code = ending.return_code
         exit_code = code if code >= 0 else 128 - code

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from diagnose_bench.errors import UsageError
+from diagnose_bench.errors import SandboxPolicyError, UsageError
 from diagnose_bench.sandbox import policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
@@ -35,7 +35,8 @@ def open_sandbox(
     snapshot : Path
         The folder that becomes /snapshot. Its path can be read inside: give a copy from ``SnapshotStore``.
     scratch : Path or None
-        The folder that becomes /scratch; None makes one that goes away with the sandbox.
+        The folder that becomes /scratch, made if it does not exist, and it stays; None makes one that goes
+        away with the sandbox.
     limits : Limits or None
         None takes the defaults.
     forbidden : sequence of Path
@@ -58,13 +59,23 @@ def open_sandbox(
         find_bubblewrap()
         uid = dropped_id()
     own = scratch is None
-    home = private_folder(uid=uid) if scratch is None else scratch
+    home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
         return kind(snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own)
     except BaseException:
         if own:
             remove_tree(home)
         raise
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SandboxPolicyError(
+            f"{folder}: cannot be the scratch folder: it cannot be made: {error.strerror}."
+        ) from error
+    return folder
 
 
 @contextmanager
@@ -91,12 +102,9 @@ def open_shell(
 
     Notes
     -----
-    The other parameters are those of ``open_sandbox``. A scratch folder that does not exist is made, and
-    one that is given stays. Everything else is gone afterwards.
+    The other parameters are those of ``open_sandbox``.
     """
     source = policy.check_source(snapshot, forbidden)
-    if scratch is not None:
-        scratch.mkdir(parents=True, exist_ok=True)
     uid = None
     if backend != "none":
         find_bubblewrap()

@@ -78,9 +78,8 @@ def check_source(snapshot: Path, forbidden: Sequence[Path]) -> Path:
         It is no folder, or something forbidden lies in it, or it lies among the truths.
     """
     real = snapshot.resolve()
-    if not real.is_dir():
-        state = "is not a folder" if real.exists() else "does not exist"
-        raise SandboxPolicyError(f"{snapshot}: cannot be the snapshot: it {state}.")
+    if (problem := _no_folder(real)) is not None:
+        raise SandboxPolicyError(f"{snapshot}: cannot be the snapshot: it {problem}.")
     for path in (*project_paths(), *forbidden):
         if path.resolve().is_relative_to(real):
             raise SandboxPolicyError(
@@ -103,9 +102,8 @@ def check_scratch(scratch: Path, snapshot: Path, forbidden: Sequence[Path]) -> P
         It is no folder, or it is, contains or lies in something that a sandbox must not see or change.
     """
     real = scratch.resolve()
-    if not real.is_dir():
-        state = "is not a folder" if real.exists() else "does not exist"
-        raise SandboxPolicyError(f"{scratch}: cannot be the scratch folder: it {state}.")
+    if (problem := _no_folder(real)) is not None:
+        raise SandboxPolicyError(f"{scratch}: cannot be the scratch folder: it {problem}.")
     truths = layout.data_root() / "ground_truth"
     never_in = (snapshot, layout.package_folder(), layout.snapshots_root(), truths, *forbidden)
     never_around = (*never_in, *project_paths(), *home_folders())
@@ -117,6 +115,15 @@ def check_scratch(scratch: Path, snapshot: Path, forbidden: Sequence[Path]) -> P
         if path.resolve().is_relative_to(real):
             raise SandboxPolicyError(_scratch_message(scratch, path))
     return real
+
+
+def _no_folder(path: Path) -> str | None:
+    try:
+        return None if stat.S_ISDIR(path.stat().st_mode) else "is not a folder"
+    except FileNotFoundError:
+        return "does not exist"
+    except OSError as error:
+        return f"cannot be entered ({error.strerror})"
 
 
 def _scratch_message(scratch: Path, path: Path) -> str:

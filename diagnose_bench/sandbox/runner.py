@@ -49,6 +49,7 @@ def supervise(
     watcher: Watcher,
     root_pid: Callable[[], int | None],
     stop: Callable[[], None],
+    is_ending: Callable[[], bool] = lambda: False,
 ) -> Ending:
     """Read the output of a command until it ends or a limit stops it.
 
@@ -68,6 +69,8 @@ def supervise(
         The process whose descendants are watched, once it is known.
     stop : callable
         Ends the command and all its processes; may be called more than once.
+    is_ending : callable
+        True once nobody waits for the command any more.
 
     Notes
     -----
@@ -89,7 +92,9 @@ def supervise(
         while process.poll() is None:
             now = time.monotonic()
             if limit_hit is None:
-                if now >= deadline:
+                if is_ending():
+                    limit_hit = "trial"
+                elif now >= deadline:
                     limit_hit = "wall"
                 elif output.n_bytes >= limits.output_kill:
                     limit_hit = "output"
@@ -144,18 +149,26 @@ def _drain(descriptor: int, output: OutputCollector, most: int) -> bool:
 _BY_SIGNAL = {128 + signal.SIGXCPU: "cpu", 128 + signal.SIGXFSZ: "file_size"}
 
 
-def refuse_command(command: str) -> ExecResult | None:
-    """The result of a command that no shell can be given, or None for one that can be run."""
-    size = len(command.encode("utf-8", "surrogateescape"))
-    if "\0" in command:
-        reason = "it contains a NUL byte, which no command line can hold"
-    elif size > MAX_COMMAND_BYTES:
+def encoded(command: str) -> bytes | ExecResult:
+    """The bytes of a command, or the result of one that no shell can be given.
+
+    Notes
+    -----
+    UTF-8 whatever the locale of the harness is.
+    """
+    try:
+        data = command.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        reason = f"its character {error.start + 1} is half of one (a lone surrogate)"
+    else:
+        if b"\0" not in data and len(data) <= MAX_COMMAND_BYTES:
+            return data
         reason = (
-            f"it is {size} bytes long and at most {MAX_COMMAND_BYTES} can be passed. "
+            "it contains a NUL byte, which no command line can hold"
+            if b"\0" in data
+            else f"it is {len(data)} bytes long and at most {MAX_COMMAND_BYTES} can be passed. "
             "Write long text into files below /scratch in several commands"
         )
-    else:
-        return None
     shown = f"[command not run: {reason}.]\n".encode()
     return ExecResult(REFUSED_EXIT_CODE, shown, 0, sha256_of_bytes(b""), 0.0, "command")
 
@@ -185,6 +198,7 @@ def finished(
 
 def _notes(limits: Limits, time_s: float) -> dict[str, str]:
     return {
+        "trial": "command stopped: the trial is over",
         "wall": f"command stopped: it ran longer than {time_s:g} s",
         "output": f"command stopped: it printed more than {limits.output_kill // MIB} MiB",
         "memory": f"command stopped: its processes used more than {limits.resident_mb} MiB of memory",

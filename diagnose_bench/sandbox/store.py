@@ -14,10 +14,9 @@ import stat
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from diagnose_bench.errors import DigestMismatchError, SandboxPolicyError, SandboxUnavailableError
-from diagnose_bench.files import canonical_json, read_json, sha256_of_bytes
+from diagnose_bench.errors import DigestMismatchError, SandboxPolicyError, SandboxUnavailableError, SuiteError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.scratch import remove_tree
 
@@ -111,11 +110,11 @@ class SnapshotStore:
         Raises
         ------
         SandboxPolicyError
-            The folder holds something that a snapshot cannot hold, or cannot be read.
+            The folder holds something that a snapshot cannot hold, cannot be read, or may not be shown.
         DigestMismatchError
             A copied file is not the one in the manifest.
         """
-        key = (snapshot.resolve(), digest)
+        key = (policy.check_source(snapshot, ()), digest)
         if key not in self._staged:
             home = self.folder / secrets.token_hex(16)
             copy = home / "snapshot"
@@ -180,10 +179,7 @@ def _stays_inside(source: Path, relative: Path) -> bool:
     link = os.readlink(source / relative)
     if os.path.isabs(link):
         return False
-    try:
-        return (source / relative.parent / link).resolve().is_relative_to(source)
-    except (OSError, RuntimeError):  # a ring of links
-        return False
+    return Path(os.path.realpath(source / relative.parent / link)).is_relative_to(source)
 
 
 def _copy_file(source: Path, target: Path) -> tuple[int, str]:
@@ -206,12 +202,20 @@ def _copy_file(source: Path, target: Path) -> tuple[int, str]:
 
 
 def _verify(snapshot: Path, copy: Path, digest: str, hashes: dict[str, tuple[int, str]]) -> None:
-    where = snapshot / _MANIFEST
-    manifest: Any = read_json(copy / _MANIFEST, "snapshot manifest")
-    found = sha256_of_bytes(canonical_json(manifest))
+    # Late: only a check needs pydantic.
+    from diagnose_bench.snapshot import load_manifest, manifest_digest
+
+    try:
+        manifest = load_manifest(copy)
+    except SuiteError as error:
+        raise SuiteError(str(error).replace(str(copy), str(snapshot))) from error
+    found = manifest_digest(manifest)
     if found != digest:
-        raise DigestMismatchError(f"{where}: its digest is {found}, and {digest} is on record.")
-    listed = {entry["path"]: (entry["n_bytes"], entry["sha256"]) for entry in manifest["files"]}
+        raise DigestMismatchError(
+            f"{snapshot / _MANIFEST}: its digest is {found}, and {digest} is on record. "
+            "Restore the snapshot, or enter the new digest into the suite."
+        )
+    listed = {entry.path: (entry.n_bytes, entry.sha256) for entry in manifest.files}
     hashes = {path: value for path, value in hashes.items() if path != _MANIFEST}
     for path in sorted(listed.keys() | hashes.keys()):
         if path not in hashes:

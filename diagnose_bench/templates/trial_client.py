@@ -1,27 +1,37 @@
-"""SHELL and SUBMIT: carry one call from the agent to the harness over the trial's socket. Starts no sandbox itself.
+"""SHELL and SUBMIT: carry one call from the agent to the harness over the trial's socket. Starts no sandbox.
 
 It stands alone (standard library, started with ``-I -S``), since it is started for every command.
 """
+
+from __future__ import annotations
 
 import json
 import os
 import socket
 import sys
 
+# Importing typing would cost as much as all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 NOT_RUN = 125
 MAX_BYTES = 1 << 20
-SHELL_USAGE = """usage: "$DIAGNOSE_BENCH_SHELL" [--timeout SECONDS] -c COMMAND    (-c - reads the command from standard input)
-Runs COMMAND with bash in the sandbox, prints its output and returns its exit code."""
-SUBMIT_USAGE = """usage: "$DIAGNOSE_BENCH_SUBMIT" [FILE]    (without FILE, or with -, reads standard input)
-Hands in the diagnosis; prints "accepted", or what is wrong with it."""
+SHELL_USAGE = """usage: "$DIAGNOSE_BENCH_SHELL" [--timeout SECONDS] -c COMMAND
+Runs COMMAND with bash in the sandbox, prints its output and returns its exit code.
+With - in its place, reads COMMAND from standard input."""
+SUBMIT_USAGE = """usage: "$DIAGNOSE_BENCH_SUBMIT" [FILE]
+Hands in the diagnosis; prints "accepted", or what is wrong with its form.
+Without FILE, or with - in its place, reads standard input."""
 
 
-def fail(message, code=NOT_RUN):
+def fail(message: str, code: int = NOT_RUN) -> NoReturn:
+    """Say what is wrong and end."""
     print(message, file=sys.stderr)
     sys.exit(code)
 
 
-def call(header, body):
+def call(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     """Send one request and return the reply's header and body."""
     folder = os.path.dirname(os.path.abspath(__file__))
     try:
@@ -40,7 +50,7 @@ def call(header, body):
         fail("diagnose-bench: the trial is over.")
 
 
-def shell(arguments):
+def shell(arguments: list[str]) -> int:
     """Run one command."""
     command = timeout = None
     rest = list(arguments)
@@ -61,7 +71,7 @@ def shell(arguments):
     body = sys.stdin.buffer.read(MAX_BYTES + 1) if command == "-" else os.fsencode(command)
     if len(body) > MAX_BYTES:
         fail("diagnose-bench: the command is longer than 1 MiB.")
-    header = {"kind": "shell"}
+    header: dict[str, Any] = {"kind": "shell"}
     if timeout is not None:
         try:
             header["timeout_s"] = float(timeout)
@@ -74,10 +84,10 @@ def shell(arguments):
     sys.stdout.flush()
     if reply["notice"]:
         print(reply["notice"], file=sys.stderr)
-    return reply["exit_code"]
+    return int(reply["exit_code"])
 
 
-def submit(arguments):
+def submit(arguments: list[str]) -> int:
     """Hand in a diagnosis."""
     if arguments and arguments[0] in ("-h", "--help"):
         print(SUBMIT_USAGE)
@@ -91,10 +101,10 @@ def submit(arguments):
         else:
             body = sys.stdin.buffer.read(MAX_BYTES + 1)
     except OSError as error:
-        fail("diagnose-bench: %s: cannot be read: %s" % (arguments[0], error.strerror))
+        fail(f"diagnose-bench: {arguments[0] if arguments else '-'}: cannot be read: {error.strerror}")
     reply, message = call({"kind": "submit"}, body)
     sys.stdout.buffer.write(message + b"\n")
-    return reply["exit_code"]
+    return int(reply["exit_code"])
 
 
 if __name__ == "__main__":

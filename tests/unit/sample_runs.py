@@ -91,6 +91,7 @@ def write_suite(
             folder = suite / scenario_id
             folder.mkdir()
             (folder / "objects.jsonl").write_text("".join(json.dumps(one) + "\n" for one in objects()))
+            (folder / "alerts.jsonl").write_text("")
             window = Window(
                 start="2025-01-01T00:00:00Z", detected_at="2025-01-01T00:30:00Z", end="2025-01-01T00:45:00Z"
             )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import diagnose_bench
 from diagnose_bench.diagnosis import validate_submission
+from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.task import render_task, task_digest, task_template
 
 TEMPLATE = Path(diagnose_bench.__file__).parent / "templates" / "task.md"
@@ -48,6 +49,11 @@ def test_limits_are_plain_numbers() -> None:
 def test_the_example_answer_is_one_that_the_submit_channel_accepts() -> None:
     block = task_template().split("```json\n")[1].split("```")[0]
     assert validate_submission(block.encode()).entities() == ("library/CronJob/catalogue-export",)
+
+
+def test_an_agent_that_prints_the_task_has_not_answered_that_nothing_is_wrong() -> None:
+    read = read_diagnosis(render().encode())
+    assert read.diagnosis is None or read.diagnosis.entities() == ("library/CronJob/catalogue-export",)
 
 
 def test_the_text_names_what_a_program_is_given() -> None:

@@ -1,6 +1,7 @@
 """Untrusted text is shown, never interpreted."""
 
 import pytest
+
 from diagnose_bench.text import visible
 
 

@@ -1,0 +1,201 @@
+"""Any program as an agent: started in a private folder, told of task, SHELL and SUBMIT by its environment.
+
+Its own process is confined where that is possible, so that it cannot read truths, runs or snapshots. What it
+leaves behind is stopped when the trial ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
+from diagnose_bench.agents.process import NotStarted, ProcessEnd, run_process
+from diagnose_bench.agents.socket_server import TrialServer
+from diagnose_bench.errors import SandboxError, UsageError
+from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
+from diagnose_bench.records import AgentInfo
+from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_confined
+from diagnose_bench.sandbox.scratch import remove_tree
+
+GRACE_S = 5.0
+"""What an agent gets to end by itself once its diagnosis is in."""
+_NAME_LENGTH = 100
+_HASHED_BYTES = 64 << 20
+_VARIABLES = ("DIAGNOSE_BENCH_TASK", "DIAGNOSE_BENCH_SHELL", "DIAGNOSE_BENCH_SUBMIT")
+
+
+class CommandAgent:
+    """A program, in any language.
+
+    Parameters
+    ----------
+    argv : sequence of str
+        The program and its arguments, with absolute paths (`parse_command_line`).
+    name : str
+        What it is called in results.
+    confined : bool
+        Whether its process is confined; the run decides once (`try_to_confine`).
+    """
+
+    kind: AgentKind = "process"
+
+    def __init__(self, argv: Sequence[str], *, name: str, confined: bool = True) -> None:
+        self.argv = tuple(argv)
+        self.confined = confined
+        self._info = AgentInfo(name=_shortened(name), config_digest=_config_digest(self.argv))
+
+    @property
+    def info(self) -> AgentInfo:
+        """The command line as given, and a digest over it and the files that it names."""
+        return self._info
+
+    def try_to_confine(self, hidden: Sequence[Path]) -> bool:
+        """Find out whether its process can be confined on this machine, and settle it."""
+        self.confined = confine(self.argv, hidden=hidden, read_only=code_folders()) is not None
+        return self.confined
+
+    def diagnose(self, session: TrialSession) -> AgentResult:
+        """Start the program and take what it hands in or prints."""
+        with _private_folder() as folder:
+            work, tools = folder / "work", folder / "tools"
+            work.mkdir(0o700)
+            tools.mkdir(0o700)
+            task = folder / "task.md"
+            task.write_text(session.task, encoding="utf-8")
+            with TrialServer(tools, session) as server:
+                values = (str(task), str(server.shell), str(server.submit))
+                env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), "PWD": str(work)}
+                try:
+                    end = self._run(session, folder, work, env)
+                except NotStarted as error:
+                    if self.confined:
+                        raise
+                    return AgentResult(error=f"The agent could not be started: {error}.")
+            _write_log(session.log_folder / "agent_stderr.log", end.errors)
+        return AgentResult(final_output=end.output, error=_error(end))
+
+    def _run(self, session: TrialSession, folder: Path, work: Path, env: dict[str, str]) -> ProcessEnd:
+        argv, stop = self.argv, None
+        if self.confined:
+            command = confine(
+                self.argv, hidden=session.hidden, visible=(folder,), read_only=code_folders(), cwd=work
+            )
+            if command is None:
+                raise SandboxError("The agent's process could not be confined, as it was when the run began.")
+            argv, stop = command.argv, stop_confined
+        return run_process(
+            argv,
+            env=env,
+            cwd=work,
+            marker=f"{_VARIABLES[0]}={env[_VARIABLES[0]]}",
+            must_end=session.is_over,
+            grace_s=lambda: GRACE_S if session.has_submission() else 0.0,
+            stop=stop,
+        )
+
+
+def parse_command_line(text: str) -> tuple[str, ...]:
+    """Split a command line and make its paths absolute, as the program starts in another folder.
+
+    The program itself is looked up on PATH; an argument is made absolute if it names an existing file, or has
+    a slash in it and names an existing folder.
+
+    Raises
+    ------
+    UsageError
+        The program does not exist or is not executable, or the line cannot be split.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise UsageError(
+            f"--agent {text!r}: cannot be split into words: {error}. Check the quotes."
+        ) from error
+    if not words or "\0" in text:
+        raise UsageError(f"--agent {text!r}: names no program.")
+    program = shutil.which(words[0])
+    if program is None:
+        raise UsageError(f"--agent {text!r}: {_why_not_found(words[0])}")
+    return (os.path.abspath(program), *map(_absolute, words[1:]))
+
+
+def _why_not_found(program: str) -> str:
+    path = Path(program)
+    if path.is_dir():
+        return f"{path} is a folder, not a program."
+    if path.is_file():
+        return f'{path} is not executable. Run "chmod +x {path}", or name its interpreter first.'
+    if "/" in program:
+        return f"{path} does not exist. Check the path."
+    if Path(path.name).exists():
+        hint = "A program in this folder is named with ./ before it."
+    else:
+        hint = "Give baseline:NAME, replay:DIR, or the command line of a program."
+    return f"there is no program {path} on PATH. {hint}"
+
+
+def _absolute(word: str) -> str:
+    try:
+        is_path = Path(word).is_file() or ("/" in word and Path(word).is_dir())
+    except (OSError, ValueError):
+        return word
+    return os.path.abspath(word) if is_path else word
+
+
+def _config_digest(argv: Sequence[str]) -> str:
+    files = {}
+    for word in argv:
+        path = Path(word)
+        if path.is_absolute() and path.is_file():
+            size = path.stat().st_size
+            files[word] = sha256_of_file(path) if size <= _HASHED_BYTES else f"{size} bytes"
+    return sha256_of_bytes(canonical_json({"argv": list(argv), "files": files}))
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="diagnose-bench-agent-", dir=_place()))
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+        if folder.is_symlink():
+            folder.unlink()
+
+
+def _place() -> str:
+    """Where programs may be started: some machines forbid it in their folder for temporary files."""
+    usual = tempfile.gettempdir()
+    for place in (usual, "/var/tmp", os.path.expanduser("~")):
+        with suppress(OSError):
+            if not os.statvfs(place).f_flag & os.ST_NOEXEC and os.access(place, os.W_OK | os.X_OK):
+                return place
+    return usual
+
+
+def _write_log(path: Path, errors: bytes) -> None:
+    if errors:
+        path.write_bytes(errors)
+
+
+def _error(end: ProcessEnd) -> str | None:
+    if end.was_stopped or end.exit_code == 0:
+        return None
+    how = (
+        f"was killed by signal {-end.exit_code}"
+        if end.exit_code < 0
+        else f"ended with exit code {end.exit_code}"
+    )
+    lines = end.errors.decode("utf-8", "replace").strip().splitlines()
+    said = f" Its last words on standard error: {lines[-1].strip()[:200]}" if lines else ""
+    return f"The agent {how} and left no readable diagnosis.{said}"

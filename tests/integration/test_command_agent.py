@@ -1,0 +1,516 @@
+"""Claims about programs as agents: what they are given; what they do wrong is an outcome and no more."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_suite import write_small_suite
+
+from diagnose_bench.agents.command import CommandAgent, parse_command_line
+from diagnose_bench.agents.factory import make_agent
+from diagnose_bench.layout import package_folder
+from diagnose_bench.outcome import Limit, Outcome
+from diagnose_bench.records import (
+    AgentInfo,
+    PlannedTrial,
+    Policy,
+    RunManifest,
+    SandboxInfo,
+    SuiteInfo,
+    TrialRecord,
+)
+from diagnose_bench.run_shells import RunShells
+from diagnose_bench.sandbox.agent_process import agent_hidden_paths
+from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.store import RunStore
+from diagnose_bench.suite import Suite
+from diagnose_bench.trial import TrialSetting, run_trial
+from diagnose_bench.trial_session import TrialLimits
+
+TRIAL = PlannedTrial(scenario_id="scenario-001", repeat=1)
+ACCEPTED = '{"root_causes": [{"entity": "shop/Deployment/cart"}]}'
+EXAMPLES = package_folder().parent / "examples"
+pytestmark = pytest.mark.sandbox
+
+
+class Stage:
+    """Runs one trial after another, each in a run folder of its own."""
+
+    def __init__(self, folder: Path, suite: Suite, shells: RunShells, copy: Path) -> None:
+        self.folder = folder
+        self.suite = suite
+        self.shells = shells
+        self.copy = copy
+        self.n_runs = 0
+        self.store: RunStore
+
+    def bash(self, script: str, **changes: Any) -> TrialRecord:
+        return self.program(["bash", "-c", textwrap.dedent(script)], **changes)
+
+    def python(self, script: str, **changes: Any) -> TrialRecord:
+        return self.program([sys.executable, "-c", textwrap.dedent(script)], **changes)
+
+    def program(self, argv: list[str], **changes: Any) -> TrialRecord:
+        return self.agent(CommandAgent(parse_command_line(shlex.join(argv)), name="program"), **changes)
+
+    def agent(
+        self,
+        agent: CommandAgent,
+        *,
+        max_turns: int = 100,
+        time_limit_s: float = 60.0,
+        forced_final: bool = False,
+        confined: bool = True,
+    ) -> TrialRecord:
+        agent.confined = confined
+        self.n_runs += 1
+        run = self.folder / f"run-{self.n_runs}"
+        self.store = RunStore.create(run, manifest())
+        truths = [self.folder / "ground_truth"]
+        hidden = [*agent_hidden_paths(self.suite.path, truths, run, agent.argv), self.shells.folder]
+        setting = TrialSetting(
+            task="# The task\n",
+            limits=TrialLimits(max_turns, time_limit_s, forced_final),
+            repair=True,
+            open_sandbox=lambda: self.shells.opened(self.copy),
+            hidden=tuple(hidden),
+        )
+        with self.store:
+            return run_trial(TRIAL, agent, setting, self.store)
+
+    def diagnosis(self) -> bytes | None:
+        return self.store.diagnosis_bytes(TRIAL)
+
+    def outputs(self) -> list[str]:
+        return [command.output for command in self.store.commands(TRIAL)]
+
+    def errors(self) -> str:
+        return (self.store.trial_folder(TRIAL) / "agent_stderr.log").read_text()
+
+
+def manifest() -> RunManifest:
+    return RunManifest(
+        run_id="0",
+        agent=AgentInfo(name="program"),
+        suite=SuiteInfo(name="small", version="1", digest="d", path="p"),
+        policy=Policy(repeats=1, max_turns=100, time_limit_s=60.0, task_digest="t"),
+        sandbox=SandboxInfo(backend="bwrap"),
+        plan=(TRIAL,),
+        version="0",
+        started_at="t",
+    )
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    folder = tmp_path_factory.mktemp("stage")
+    suite = write_small_suite(folder)
+    with RunShells("bwrap", Limits(), ()) as shells, shells.staged(suite.scenarios[0]) as copy:
+        yield Stage(folder, suite, shells, copy)
+
+
+def test_shell_prints_the_output_and_returns_the_exit_code(stage: Stage) -> None:
+    record = stage.bash(
+        """
+        output=$("$DIAGNOSE_BENCH_SHELL" -c 'cd /snapshot; ls; pwd; exit 7'); code=$?
+        test "$code" = 7 || exit 3
+        "$DIAGNOSE_BENCH_SHELL" --timeout 5 -c 'grep -c OOMKilled /snapshot/events.jsonl' >count || exit 4
+        test "$(cat count)" = 1 || exit 5
+        echo 'echo from standard input' | "$DIAGNOSE_BENCH_SHELL" -c - | grep -q 'from standard' || exit 6
+        echo "$output" >&2
+        echo '{"root_causes": []}' | "$DIAGNOSE_BENCH_SUBMIT"
+        """
+    )
+    assert (record.outcome, record.n_turns, record.n_commands) == (Outcome.DIAGNOSED, 3, 3)
+    assert record.observed
+    listing = "alerts.jsonl\nevents.jsonl\nobjects.jsonl\nsnapshot.json\ntopology.json\n/snapshot\n"
+    assert stage.outputs() == [listing, "1\n", "from standard input\n"]
+    assert [command.exit_code for command in stage.store.commands(TRIAL)] == [7, 0, 0]
+    assert stage.errors() == listing
+
+
+def test_scratch_lasts_for_the_trial_and_shell_variables_do_not(stage: Stage) -> None:
+    stage.bash(
+        """
+        "$DIAGNOSE_BENCH_SHELL" -c 'echo kept >/scratch/note; value=lost'
+        "$DIAGNOSE_BENCH_SHELL" -c 'cat /scratch/note; echo "[$value]"'
+        """
+    )
+    assert stage.outputs() == ["", "kept\n[]\n"]
+
+
+def test_the_task_is_a_file_and_the_working_folder_is_private_and_empty(stage: Stage) -> None:
+    record = stage.bash('cat "$DIAGNOSE_BENCH_TASK" >&2; ls -A >&2; echo own >file; stat -c %a .. >&2')
+    assert stage.errors() == "# The task\n700\n"
+    assert record.outcome is Outcome.NO_DIAGNOSIS
+    assert record.reason == "The agent ended after 0 commands without handing in or printing anything."
+
+
+def test_the_callers_environment_reaches_the_agent_and_never_the_sandbox(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MODEL_KEY", "sesame")
+    stage.bash('echo "$MODEL_KEY" >&2; "$DIAGNOSE_BENCH_SHELL" -c env')
+    assert stage.errors() == "sesame\n"
+    assert "sesame" not in stage.outputs()[0]
+    assert "DIAGNOSE_BENCH" not in stage.outputs()[0]
+
+
+def test_a_command_is_stopped_at_its_limit_with_124(stage: Stage) -> None:
+    stage.bash('"$DIAGNOSE_BENCH_SHELL" --timeout=0.3 -c "sleep 60"; echo $? >&2')
+    assert stage.errors() == "124\n"
+    assert [command.limit_hit for command in stage.store.commands(TRIAL)] == ["wall"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["", "-c", "ls", "--timeout x -c ls", "--timeout -1 -c ls", "-c ls more"]
+)
+def test_a_wrong_call_of_shell_is_explained_and_costs_no_turn(stage: Stage, arguments: str) -> None:
+    record = stage.bash(f'"$DIAGNOSE_BENCH_SHELL" {arguments}; echo "code $?" >&2')
+    assert "usage:" in stage.errors()
+    assert stage.errors().endswith("code 125\n")
+    assert record.n_turns == 0
+
+
+def test_submit_takes_standard_input_or_a_file_and_answers_accepted(stage: Stage) -> None:
+    record = stage.bash(f"""echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" >&2""")
+    assert record.outcome is Outcome.DIAGNOSED
+    assert record.reason == "The diagnosis was submitted."
+    assert stage.errors() == "accepted\n"
+    stage.bash(f"""echo '{ACCEPTED}' >answer; "$DIAGNOSE_BENCH_SUBMIT" answer >&2""")
+    assert stage.errors() == "accepted\n"
+    assert stage.diagnosis() == (ACCEPTED + "\n").encode()
+
+
+def test_submit_names_schema_errors_and_never_says_whether_it_is_right(stage: Stage) -> None:
+    record = stage.bash(
+        f"""
+        echo '{{"root_causes": [{{"name": "x"}}]}}' | "$DIAGNOSE_BENCH_SUBMIT" >&2; echo "code $?" >&2
+        echo '{ACCEPTED.replace("cart", "no-such-thing")}' | "$DIAGNOSE_BENCH_SUBMIT" >&2
+        """
+    )
+    assert record.outcome is Outcome.DIAGNOSED
+    said = stage.errors()
+    assert "root_causes[0]" in said
+    assert said.endswith("code 1\naccepted\n")
+
+
+def test_the_first_accepted_submission_is_final(stage: Stage) -> None:
+    record = stage.bash(
+        f"""
+        echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" >/dev/null
+        echo '[]' | "$DIAGNOSE_BENCH_SUBMIT" >&2; echo "code $?" >&2
+        "$DIAGNOSE_BENCH_SHELL" -c 'echo still here' >&2; echo "code $?" >&2
+        """
+    )
+    assert stage.diagnosis() == (ACCEPTED + "\n").encode()
+    assert stage.errors() == (
+        "A diagnosis was submitted already; the first one is final.\ncode 1\n"
+        "A diagnosis was submitted; the trial is over.\ncode 125\n"
+    )
+    assert record.n_commands == 0
+
+
+@pytest.mark.parametrize("size", [2 << 20, (1 << 20) + 1])
+def test_a_submission_that_is_too_large_is_malformed(stage: Stage, size: int) -> None:
+    record = stage.python(
+        f"""
+        import os, subprocess
+        subprocess.run([os.environ["DIAGNOSE_BENCH_SUBMIT"]], input=b'[' + b' ' * {size - 2} + b']')
+        """
+    )
+    assert record.outcome is Outcome.MALFORMED_DIAGNOSIS
+    assert "1048576" in record.reason
+
+
+def test_garbage_alone_is_malformed_and_kept(stage: Stage) -> None:
+    # The answer of SUBMIT is what this agent prints last; it is no diagnosis either.
+    record = stage.bash('printf "it was DNS" | "$DIAGNOSE_BENCH_SUBMIT" || true')
+    assert record.outcome is Outcome.MALFORMED_DIAGNOSIS
+    assert record.reason.startswith("No submission was accepted; the last one was wrong:")
+    assert stage.diagnosis() == b"it was DNS"
+
+
+def test_a_refusal_can_be_handed_in(stage: Stage) -> None:
+    record = stage.bash("""echo '{"refused": true}' | "$DIAGNOSE_BENCH_SUBMIT" """)
+    assert record.outcome is Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("script", "outcome"),
+    [
+        (f"echo 'So it was:'; echo '{ACCEPTED}'", Outcome.DIAGNOSED),
+        (f"echo '{ACCEPTED}'; exit 1", Outcome.DIAGNOSED),
+        ("true", Outcome.NO_DIAGNOSIS),
+        ("echo; echo ' '", Outcome.NO_DIAGNOSIS),
+        ("echo I cannot help with that", Outcome.MALFORMED_DIAGNOSIS),
+        ("""echo '{"refused": true}'""", Outcome.REFUSED),
+        ("echo nothing useful; exit 3", Outcome.AGENT_ERROR),
+        ("kill -9 $$", Outcome.AGENT_ERROR),
+        ("exec >&-; sleep 0.2; exit 0", Outcome.NO_DIAGNOSIS),
+        ("yes | head -c 100000000", Outcome.MALFORMED_DIAGNOSIS),
+        ("yes >&2 & yes >&2 & head -c 30000000 /dev/zero >&2; exit 0", Outcome.NO_DIAGNOSIS),
+    ],
+)
+@pytest.mark.parametrize("confined", [True, False])
+def test_how_a_program_ends_decides_the_outcome(
+    stage: Stage, script: str, outcome: Outcome, confined: bool
+) -> None:
+    assert stage.bash(script, confined=confined).outcome is outcome
+
+
+def test_a_crash_is_told_with_its_last_words(stage: Stage) -> None:
+    record = stage.python("raise RuntimeError('no key')")
+    assert record.outcome is Outcome.AGENT_ERROR
+    assert record.reason == (
+        "The agent ended with exit code 1 and left no readable diagnosis. "
+        "Its last words on standard error: RuntimeError: no key"
+    )
+
+
+def test_a_file_that_is_no_program_is_an_agent_error(stage: Stage, tmp_path: Path) -> None:
+    program = tmp_path / "agent"
+    program.write_bytes(b"\x00\x01\x02")
+    program.chmod(0o755)
+    for confined in (True, False):
+        record = stage.program([str(program)], confined=confined)
+        assert record.outcome is Outcome.AGENT_ERROR, record
+        how = "ended with exit code 127" if confined else "could not be started"
+        assert how in record.reason
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_an_agent_that_never_ends_is_stopped_at_the_time_limit(stage: Stage, confined: bool) -> None:
+    record = stage.bash("trap '' TERM; while :; do sleep 0.1; done", time_limit_s=0.5, confined=confined)
+    assert (record.outcome, record.limit_hit) == (Outcome.TIME_LIMIT, Limit.TIME)
+    assert record.reason == "No diagnosis within the time limit of 0.5 seconds."
+
+
+def test_a_command_does_not_outlive_the_time_limit_of_its_trial(stage: Stage) -> None:
+    record = stage.bash('"$DIAGNOSE_BENCH_SHELL" --timeout 100 -c "sleep 100"', time_limit_s=1.0)
+    assert record.outcome is Outcome.TIME_LIMIT
+    # Its own limit and the end of the trial fall together.
+    (command,) = stage.store.commands(TRIAL)
+    assert command.limit_hit in ("wall", "trial")
+
+
+def test_a_diagnosis_before_the_time_limit_counts_also_if_the_agent_hangs(stage: Stage) -> None:
+    record = stage.bash(f"""echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT"; sleep 100""", time_limit_s=30.0)
+    assert (record.outcome, record.limit_hit) == (Outcome.DIAGNOSED, None)
+
+
+def test_what_was_printed_before_the_time_limit_counts(stage: Stage) -> None:
+    record = stage.bash(f"echo '{ACCEPTED}'; sleep 100", time_limit_s=3.0)
+    assert (record.outcome, record.limit_hit) == (Outcome.DIAGNOSED, Limit.TIME)
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_nothing_that_the_agent_started_is_left(stage: Stage, confined: bool) -> None:
+    mark = f"left-{os.getpid()}-{time.monotonic_ns()}"
+    stage.python(
+        f"""
+        import os, subprocess
+        script = "import time; time.sleep(1000)"
+        argv = ["{sys.executable}", "-c", script, "{mark}"]
+        subprocess.Popen(argv)
+        subprocess.Popen(argv, start_new_session=True)
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() == 0:
+                os.execv(argv[0], argv)
+            os._exit(0)
+        """,
+        confined=confined,
+    )
+    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert mark not in running
+
+
+def test_in_the_last_turns_it_is_told_what_is_left_and_in_the_last_to_submit(stage: Stage) -> None:
+    record = stage.bash(
+        """
+        for n in 1 2 3; do
+          "$DIAGNOSE_BENCH_SHELL" -c "echo run $n" 2>>notices >>outputs; echo $? >>outputs
+        done
+        cat outputs notices >&2
+        echo '[]' | "$DIAGNOSE_BENCH_SUBMIT"
+        """,
+        max_turns=3,
+    )
+    assert stage.errors() == (
+        "run 1\n0\nrun 2\n0\n"
+        "The turns are used up and the command was not run. It is time to submit the diagnosis.\n125\n"
+        "[diagnose-bench] 2 turns are left.\n"
+        "[diagnose-bench] 1 turn is left: it is time to submit the diagnosis.\n"
+    )
+    assert (record.n_turns, record.n_commands) == (3, 2)
+    assert (record.outcome, record.limit_hit) == (Outcome.DIAGNOSED, Limit.TURNS)
+
+
+def test_before_the_last_20_turns_nothing_is_said(stage: Stage) -> None:
+    stage.bash('"$DIAGNOSE_BENCH_SHELL" -c true; "$DIAGNOSE_BENCH_SHELL" -c true', max_turns=22)
+    assert stage.errors() == "[diagnose-bench] 20 turns are left.\n"
+
+
+@pytest.mark.parametrize(("forced_final", "n_turns"), [(False, 2), (True, 3)])
+def test_a_call_after_the_last_turn_ends_the_trial(stage: Stage, forced_final: bool, n_turns: int) -> None:
+    record = stage.bash(
+        'while :; do "$DIAGNOSE_BENCH_SHELL" -c true; sleep 0.05; done',
+        max_turns=2,
+        forced_final=forced_final,
+    )
+    assert (record.outcome, record.limit_hit) == (Outcome.TURN_LIMIT, Limit.TURNS)
+    assert (record.n_turns, record.n_commands) == (n_turns, 1)
+    assert record.reason == "No diagnosis within 2 turns."
+
+
+def test_calls_at_the_same_time_are_served_and_counted(stage: Stage) -> None:
+    record = stage.bash(
+        """
+        for n in 1 2 3 4 5 6; do "$DIAGNOSE_BENCH_SHELL" -c "echo $n" >out.$n & done; wait
+        cat out.* | sort | tr -d '\\n' >&2
+        """
+    )
+    assert stage.errors() == "123456"
+    assert record.n_commands == 6
+
+
+def test_a_caller_that_dies_in_the_middle_holds_up_nothing(stage: Stage) -> None:
+    record = stage.bash(
+        """
+        "$DIAGNOSE_BENCH_SHELL" -c "sleep 2; echo late" & caller=$!
+        sleep 0.5; kill -9 $caller
+        "$DIAGNOSE_BENCH_SHELL" -c "echo next" >&2
+        """
+    )
+    assert "next\n" in stage.errors()
+    # On a slow machine it may die before its call arrives.
+    assert record.n_commands in (1, 2)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'rm -rf "$(dirname "$DIAGNOSE_BENCH_TASK")"',
+        "chmod 000 .. 2>/dev/null; chmod 000 .",
+        "for n in {1..1500}; do mkdir d && cd d || exit 0; done",
+        "kill -STOP $$",
+    ],
+)
+def test_what_an_agent_does_to_its_folder_or_itself_harms_only_itself(stage: Stage, script: str) -> None:
+    before = set(os.listdir(tempfile.gettempdir()))
+    record = stage.bash(script, time_limit_s=1.0)
+    assert record.outcome in (Outcome.NO_DIAGNOSIS, Outcome.AGENT_ERROR, Outcome.TIME_LIMIT)
+    left = set(os.listdir(tempfile.gettempdir())) - before
+    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+
+
+def test_a_link_in_the_place_of_its_folder_leads_the_cleaning_nowhere(stage: Stage, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("kept")
+    script = f"""
+        folder=$(dirname "$DIAGNOSE_BENCH_TASK")
+        ln -s {tmp_path} link; rm -rf "$folder/tools"; ln -s {tmp_path} "$folder/tools"
+        mv "$folder" "$folder.moved"; ln -s {tmp_path} "$folder"; rm -rf "$folder.moved"
+        """
+    before = set(os.listdir(tempfile.gettempdir()))
+    record = stage.bash(script)
+    assert (tmp_path / "precious").read_text() == "kept"
+    left = set(os.listdir(tempfile.gettempdir())) - before
+    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+    assert record.outcome is not Outcome.DIAGNOSED
+
+
+def test_a_very_long_path_of_temporary_files_does_no_harm(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / ("long" * 40) / ("path's name " * 5)
+    place.mkdir(parents=True)
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    record = stage.bash(f"""echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" """)
+    assert record.outcome is Outcome.DIAGNOSED, stage.errors()
+
+
+def test_nonsense_on_the_socket_holds_up_nothing(stage: Stage) -> None:
+    record = stage.python(
+        """
+        import os, socket, subprocess
+        folder = os.path.dirname(os.environ["DIAGNOSE_BENCH_SHELL"])
+        os.chdir(folder)
+        def connect():
+            connection = socket.socket(socket.AF_UNIX)
+            connection.connect("socket")
+            return connection
+        silent = [connect() for _ in range(5)]
+        for data in (b"", b"\\n", b"[" * 5000, b'{"token": 1}\\n', b"\\xff" * 100 + b"\\n"):
+            connection = connect()
+            connection.sendall(data)
+            connection.close()
+        token = open("token").read()
+        wrong = connect()
+        wrong.sendall(b'{"token": "guess", "kind": "submit", "n_bytes": 2}\\n[]')
+        assert wrong.recv(100) == b""
+        huge = connect()
+        huge.sendall(('{"token": "%s", "kind": "shell", "n_bytes": 99999999999}\\n' % token).encode())
+        assert huge.recv(100) == b""
+        print(subprocess.run([os.environ["DIAGNOSE_BENCH_SHELL"], "-c", "echo fine"]).returncode)
+        """
+    )
+    assert stage.outputs() == ["fine\n"], stage.errors()
+    assert record.outcome is Outcome.MALFORMED_DIAGNOSIS
+
+
+def test_a_submission_does_not_wait_for_a_command_that_runs(stage: Stage) -> None:
+    record = stage.bash(
+        f"""
+        "$DIAGNOSE_BENCH_SHELL" -c "sleep 100" &
+        sleep 0.5
+        echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT"
+        """
+    )
+    assert record.outcome is Outcome.DIAGNOSED
+    assert {command.limit_hit for command in stage.store.commands(TRIAL)} <= {"trial"}
+
+
+def test_an_agent_finds_no_truth_no_run_and_no_snapshot(stage: Stage) -> None:
+    stage.bash(
+        f"""
+        ls -A {stage.folder}/ground_truth/small {stage.folder}/snapshots/small {stage.folder}/run-* \
+            {stage.shells.folder} >&2
+        grep -rs TRUTH-OF {stage.folder} >&2
+        ls -A {package_folder().parent}/ground_truth {package_folder().parent}/snapshots \
+            {package_folder()}/_data 2>/dev/null >&2
+        ls -d /proc/[0-9]* | wc -l >seen; test "$(cat seen)" -lt 20 || echo "sees processes" >&2
+        """
+    )
+    for word in ("scenario", "TRUTH", "trial", "postmortems", "sees processes", "snapshot.json"):
+        assert word not in stage.errors()
+
+
+@pytest.mark.parametrize("command", ["{examples}/agent.sh", "python3 {examples}/agent.py"])
+def test_the_examples_name_the_broken_object(stage: Stage, command: str) -> None:
+    agent = make_agent(command.format(examples=EXAMPLES))
+    assert isinstance(agent, CommandAgent)
+    record = stage.agent(agent)
+    assert record.outcome is Outcome.DIAGNOSED, stage.errors()
+    assert b'"shop/Deployment/cart"' in (stage.diagnosis() or b"")
+    assert record.n_commands == 1
+
+
+def test_the_bash_example_has_fewer_than_40_lines_and_the_python_one_no_dependency() -> None:
+    assert len((EXAMPLES / "agent.sh").read_text().splitlines()) < 40
+    modules = {
+        line.split()[1]
+        for line in (EXAMPLES / "agent.py").read_text().splitlines()
+        if line.startswith(("import ", "from "))
+    }
+    assert modules <= set(sys.stdlib_module_names) | {"collections,"}
