@@ -1,12 +1,12 @@
 # Two commands matter: `make demo` and `make test`. Each does its whole set-up.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint bench format lock schemas suite wheel clean sandbox-ready
+.PHONY: demo test lint bench coverage-study format lock schemas suite wheel clean sandbox-ready
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := diagnose_bench scoring tests examples bench hatch_build.py
+SOURCES := diagnose_bench scoring tests examples bench studies hatch_build.py
 
 demo: $(VENV)/runtime.stamp sandbox-ready
 	$(BIN)/diagnose-bench demo --out runs/demo
@@ -22,6 +22,10 @@ lint: $(VENV)/dev.stamp
 
 bench: $(VENV)/dev.stamp
 	$(BIN)/python -m bench
+
+# Minutes to an hour; make test runs a small seeded version.
+coverage-study: $(VENV)/dev.stamp
+	$(BIN)/python -m studies.coverage
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format $(SOURCES)
