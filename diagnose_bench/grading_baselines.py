@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 import scoring
 from diagnose_bench.constant_baseline import BlindScenario, blind_scores, names_in_groups
 from diagnose_bench.grading_inputs import GradingInputs
+from diagnose_bench.grading_numbers import Grid
+from diagnose_bench.grading_statistics import Sample, lift_of
 from diagnose_bench.outcome import Profile
 from diagnose_bench.scorecard import BaselineRun, Baselines, ConstantBaseline, Scorecard
 
@@ -18,10 +20,9 @@ def baselines_of(
     inputs: GradingInputs,
     scenario_ids: Sequence[str],
     split_of: NDArray[np.int64] | None,
-    number: float | None,
     runs: Sequence[BaselineRun],
 ) -> Baselines:
-    """Score the constant and the empty answer on the scenarios of a run, and compare the run with them.
+    """Score the constant and the empty answer on the scenarios of a run; `with_lift` adds the run to them.
 
     Parameters
     ----------
@@ -31,8 +32,6 @@ def baselines_of(
         The scenarios that count.
     split_of : ndarray of int, optional
         Their splits.
-    number : float or None
-        The run's number under ``itbench-aa``, the profile that the baselines are scored under.
     runs : sequence of BaselineRun
         Baseline agents that ran beside the agent.
 
@@ -49,13 +48,38 @@ def baselines_of(
     blind = blind_scores(scenarios)
     constant = _number(scenario_ids, split_of, blind.constant)
     empty = _number(scenario_ids, split_of, blind.empty)
-    larger = None if constant is None or empty is None else max(constant, empty)
+    larger, better = None, {}
+    if constant is not None and empty is not None:
+        larger, better = max(constant, empty), blind.constant if constant >= empty else blind.empty
     return Baselines(
         constant=ConstantBaseline(score=constant, entities=blind.entities),
         empty=empty,
         blind=larger,
-        lift=None if number is None or larger is None else number - larger,
+        blind_scenarios=dict(better),
+        lift=None,
+        lift_over_blind=None,
         agents=tuple(runs),
+    )
+
+
+def with_lift(baselines: Baselines, sample: Sample, grid: Grid) -> Baselines:
+    """The same baselines beside a run.
+
+    Parameters
+    ----------
+    baselines : Baselines
+        Of the scenarios of the run.
+    sample : Sample
+        Those scenarios.
+    grid : Grid
+        The run's scores under ``itbench-aa``, the profile that the baselines are scored under.
+    """
+    number, blind = grid.number(), baselines.blind
+    return baselines.model_copy(
+        update={
+            "lift": None if number is None or blind is None else number - blind,
+            "lift_over_blind": lift_of(sample, grid, baselines.blind_scenarios),
+        }
     )
 
 
@@ -64,6 +88,7 @@ def baseline_run(scorecard: Scorecard) -> BaselineRun:
     return BaselineRun(
         name=scorecard.agent.name,
         score=scorecard.number,
+        interval=scorecard.interval,
         bounds=scorecard.bounds,
         strict=scorecard.profiles[Profile.STRICT.value],
         full_recall_rate=scorecard.metrics["full_recall_rate"],

@@ -17,7 +17,7 @@ from diagnose_bench.commands.common import (
     say,
     show,
 )
-from diagnose_bench.outcome import Profile
+from diagnose_bench.outcome import IntervalMethod, Profile
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 OptionalSuiteOption = Annotated[
@@ -46,6 +46,12 @@ def score(
             metavar="ID", help="Take a scenario out of the denominator; it is in the signature. Repeatable."
         ),
     ] = None,
+    interval: Annotated[
+        IntervalMethod, typer.Option(help="How intervals are made; it is in the signature.")
+    ] = IntervalMethod.HALF_ATOM,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the random draws of --interval bootstrap.")
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Score a run against the ground truth and write its scorecard.json.
@@ -56,7 +62,15 @@ def score(
     """
     from diagnose_bench.grading import score_run
 
-    scorecard = score_run(run, suite=suite, truth=truth, profile=profile, exclude=tuple(exclude or ()))
+    scorecard = score_run(
+        run,
+        suite=suite,
+        truth=truth,
+        profile=profile,
+        exclude=tuple(exclude or ()),
+        interval=interval,
+        seed=seed,
+    )
     if format_ is Format.JSON:
         print_json(scorecard.to_dict())
     else:
