@@ -11,10 +11,11 @@ import scoring
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, DigestMismatchError
 from diagnose_bench.grading_baselines import baseline_run, baselines_of, with_lift
-from diagnose_bench.grading_groups import traits_of
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
 from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
-from diagnose_bench.grading_statistics import Sample, method_line, statistics_of
+from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_statistics import method_line, statistics_of
+from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import PlannedTrial

@@ -11,7 +11,8 @@ import scoring
 from diagnose_bench.constant_baseline import BlindScenario, blind_scores, names_in_groups
 from diagnose_bench.grading_inputs import GradingInputs
 from diagnose_bench.grading_numbers import Grid
-from diagnose_bench.grading_statistics import Sample, lift_of
+from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_statistics import lift_of
 from diagnose_bench.outcome import Profile
 from diagnose_bench.scorecard import BaselineRun, Baselines, ConstantBaseline, Scorecard
 
@@ -75,16 +76,20 @@ def with_lift(baselines: Baselines, sample: Sample, grid: Grid) -> Baselines:
         The run's scores under ``itbench-aa``, the profile that the baselines are scored under.
     """
     number, blind = grid.number(), baselines.blind
+    lift = None if number is None or blind is None else number - blind
     return baselines.model_copy(
         update={
-            "lift": None if number is None or blind is None else number - blind,
-            "lift_over_blind": lift_of(sample, grid, baselines.blind_scenarios),
+            "lift": lift,
+            "lift_over_blind": None
+            if lift is None
+            else lift_of(sample, grid, baselines.blind_scenarios, lift),
         }
     )
 
 
 def baseline_run(scorecard: Scorecard) -> BaselineRun:
     """What the scorecard of a baseline agent's own run contributes to the scorecard beside it."""
+    lift = scorecard.baselines.lift_over_blind
     return BaselineRun(
         name=scorecard.agent.name,
         score=scorecard.number,
@@ -94,6 +99,7 @@ def baseline_run(scorecard: Scorecard) -> BaselineRun:
         full_recall_rate=scorecard.metrics["full_recall_rate"],
         exact_rate=scorecard.metrics["exact_rate"],
         n_repeats=scorecard.headline.n_repeats,
+        lift_interval=None if lift is None else lift.difference.interval,
         scenarios={scenario.scenario_id: scenario.score for scenario in scorecard.scenarios},
         outcomes=scorecard.outcomes,
         verdicts=scorecard.verdicts,

@@ -1,80 +1,96 @@
-"""How the truths sort scenarios into groups: fault family, namespaces of the root causes, difficulty.
-
-Knows no scores. Says as well when families, and not scenarios, are independent of one another.
-"""
+"""Scores by group of scenarios: what a pooled number hides. Knows no truths, only the traits they gave."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from diagnose_bench.entity import parse_canonical
-from diagnose_bench.grading_inputs import GradingInputs
-from diagnose_bench.ground_truth import Group
+import scoring
+from diagnose_bench.grading_sample import FloatArray, Sample, mean_statistic, relabelled
+from diagnose_bench.grading_traits import NO_FAULT
+from diagnose_bench.scorecard_statistics import GroupScore, GroupTable, PredictedGroup
 
-CLUSTER_SCOPED = "cluster-scoped"
-NO_FAULT = "no fault"
-
-
-@dataclass(frozen=True)
-class ScenarioTraits:
-    """What a truth says of its scenario, as far as scenarios are grouped by it."""
-
-    family: str | None = None
-    namespaces: tuple[str, ...] = ()
-    """Of the root causes; empty without a fault, and where no root group names one."""
-    n_root_causes: int | None = None
-    difficulty: int | None = None
-
-    @property
-    def subsystem(self) -> str | None:
-        """The namespaces as one name."""
-        return NO_FAULT if self.n_root_causes == 0 else " + ".join(self.namespaces) or None
+_PREDICTION = (
+    "random effects between groups (DerSimonian and Laird), variance of scenarios pooled over groups, "
+    "t with n_groups - 2 degrees of freedom"
+)
 
 
-def traits_of(inputs: GradingInputs, scenario_id: str) -> ScenarioTraits:
-    """What the truth of a scenario says; nothing where it is refused."""
-    resolver = inputs.resolver(scenario_id)
-    if resolver is None:
-        return ScenarioTraits()
-    truth = inputs.truths.truths[scenario_id].truth
-    namespaces = {name for group in truth.root_groups for name in _namespaces(group)}
-    return ScenarioTraits(
-        family=truth.family,
-        namespaces=tuple(sorted(namespaces)),
-        n_root_causes=resolver.n_root_causes,
-        difficulty=truth.difficulty,
-    )
+def group_tables(sample: Sample, means: FloatArray) -> tuple[GroupTable, ...]:
+    """Tables by everything that some truth states.
 
-
-def only_family(families: Sequence[str | None]) -> str | None:
-    """The family that several scenarios share when there is no other: then there are only scenarios of it."""
-    names = set(families)
-    return families[0] if len(names) == 1 and len(families) > 1 else None
-
-
-def family_units(families: Sequence[str | None]) -> NDArray[np.int64] | None:
-    """Label of each scenario's unit where families are declared to hold more than one scenario, else None.
+    Parameters
+    ----------
+    sample : Sample
+        The scenarios.
+    means : ndarray, float64, shape (n_scenarios,)
+        Their scores.
 
     Notes
     -----
-    Scenarios of one family share what makes them hard, so they are no independent draws. A scenario without
-    a family is a unit of its own. When each family holds one scenario the units are the scenarios; and when
-    there is but one family, nothing can be said about others: then its scenarios are the units.
+    Families are the units inside the other tables too; inside a family the scenarios are.
     """
-    counts = Counter(family for family in families if family is not None)
-    if max(counts.values(), default=0) < 2 or only_family(families) is not None:
+    traits = sample.traits
+    tables = [
+        _table(sample, means, "family", [one.family for one in traits], is_ordered=False),
+        _table(sample, means, "namespace", [one.subsystem for one in traits], is_ordered=False),
+        _table(sample, means, "n_root_causes", [one.n_root_causes for one in traits], is_ordered=True),
+        _table(sample, means, "difficulty", [one.difficulty for one in traits], is_ordered=True),
+    ]
+    return tuple(table for table in tables if table is not None)
+
+
+def _table(
+    sample: Sample, means: FloatArray, by: str, keys: Sequence[str | int | None], *, is_ordered: bool
+) -> GroupTable | None:
+    """One table; None where no scenario says to which group it belongs."""
+    stated = {key for key in keys if key is not None}
+    if not stated:
         return None
-    names = [(index, "") if family is None else (-1, family) for index, family in enumerate(families)]
-    labels = {name: label for label, name in enumerate(dict.fromkeys(names))}
-    return np.array([labels[name] for name in names], dtype=np.int64)
+    # One table has keys of one kind; scenarios that do not say come last.
+    order: list[str | int | None] = [
+        *sorted(stated, key=lambda key: (key, "") if isinstance(key, int) else (0, key))
+    ]
+    order += [None] * (None in keys)
+    groups = []
+    for key in order:
+        chosen = np.array([other == key for other in keys], dtype=np.bool_)
+        families = sample.family_of if by != "family" else None
+        groups.append(
+            GroupScore(
+                name=None if key is None else str(key),
+                score=mean_statistic(
+                    means[chosen],
+                    "mean score over scenarios like those of the group",
+                    sample.choice,
+                    family_of=None if families is None else relabelled(families[chosen]),
+                ),
+                n_scenarios=int(chosen.sum()),
+                scenario_ids=tuple(
+                    name for name, is_in in zip(sample.scenario_ids, chosen, strict=True) if is_in
+                ),
+            )
+        )
+    prediction = None if is_ordered else _prediction(sample, means, keys)
+    return GroupTable(by=by, groups=tuple(groups), prediction=prediction)
 
 
-def _namespaces(group: Group) -> list[str]:
-    if group.kind is not None:
-        return [group.namespace] if group.namespace else []
-    return [parse_canonical(text).namespace or CLUSTER_SCOPED for text in group.entities]
+def _prediction(sample: Sample, means: FloatArray, keys: Sequence[str | int | None]) -> PredictedGroup | None:
+    names = np.array(["" if key is None or key == NO_FAULT else str(key) for key in keys])
+    stated = names != ""
+    if not stated.any():
+        return None
+    labels = np.unique(names[stated], return_inverse=True)[1].astype(np.int64)
+    found = scoring.prediction_interval(means[stated], labels, level=sample.choice.level)
+    if found is None:
+        return None
+    return PredictedGroup(
+        mean=found.mean,
+        interval=(found.low, found.high),
+        level=found.level,
+        between_sd=found.between_sd,
+        n_groups=found.n_groups,
+        n_scenarios=found.n_scenarios,
+        method=_PREDICTION,
+    )

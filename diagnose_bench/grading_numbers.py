@@ -135,4 +135,4 @@ def score_grid(
 def number_or_none(value: Any) -> float | None:
     """A float for JSON: null where there is no number."""
     number = float(value)
-    return None if math.isnan(number) else number
+    return number if math.isfinite(number) else None

@@ -143,6 +143,8 @@ class BaselineRun(_Model):
     full_recall_rate: float | None
     exact_rate: float | None
     n_repeats: int
+    lift_interval: Ends | None
+    """Of its lift over blind; null while its run is incomplete."""
     scenarios: dict[str, float | None]
     outcomes: dict[str, int]
     verdicts: dict[str, int]
