@@ -81,8 +81,12 @@ def prediction_text(table: GroupTable) -> str | None:
 
 
 def is_informative(table: GroupTable) -> bool:
-    """Whether a table says more than the single scenarios and the whole do."""
-    return 1 < len(table.groups) < sum(group.n_scenarios for group in table.groups)
+    """Whether there are two groups or more, of two scenarios or more on average.
+
+    The others say little that the scenarios themselves do not.
+    """
+    n_scenarios = sum(group.n_scenarios for group in table.groups)
+    return 1 < len(table.groups) <= n_scenarios / 2
 
 
 def spread_words(variance: Variance) -> str:

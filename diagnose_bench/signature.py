@@ -63,7 +63,7 @@ def signature(
     scenario_ids: Sequence[str],
     subset: bool,
     excluded: Sequence[str],
-    interval: IntervalChoice,
+    interval: IntervalChoice | None,
     resolver_version: int,
     scoring_version: int,
 ) -> str:
@@ -83,8 +83,9 @@ def signature(
         Whether the ids are part of the signature.
     excluded : sequence of str
         Scenarios taken out by hand; the field appears only where there are some.
-    interval : IntervalChoice
-        How its interval is made; resamples and seed are signed only where something is drawn.
+    interval : IntervalChoice or None
+        How its interval is made, None where there is none (one trial); resamples and seed are signed only
+        where something is drawn.
     resolver_version, scoring_version : int
         Bumped whenever a number can change.
     """
@@ -105,8 +106,7 @@ def signature(
         "pass": repr(float(pass_score)),
         "repair": str(int(policy.repair)),
         "sandbox": sandbox_label(manifest.sandbox),
-        "interval": interval.method.value,
-        **({"bs": str(interval.n_resamples), "seed": str(interval.seed)} if interval.draws else {}),
+        **_interval_fields(interval),
         "resolver": str(resolver_version),
         "scoring": str(scoring_version),
         "version": __version__,
@@ -123,6 +123,13 @@ def sandbox_label(sandbox: SandboxInfo) -> str:
     """Backend, ``+unconfined`` where the agent's own process was free; ``-`` where no shell exists."""
     backend = sandbox.backend or "-"
     return f"{backend}+unconfined" if sandbox.agent_process == "unconfined" else backend
+
+
+def _interval_fields(choice: IntervalChoice | None) -> dict[str, str]:
+    if choice is None:
+        return {"interval": "-"}
+    drawn = {"bs": str(choice.n_resamples), "seed": str(choice.seed)} if choice.draws else {}
+    return {"interval": choice.method.value, **drawn}
 
 
 def _digest(digest: str | None) -> str:
