@@ -211,9 +211,11 @@ def compare_runs(
                 minimum_detectable=difference.minimum_detectable
                 if difference.interval.n_units >= fewest_units(chosen.level)
                 else math.nan,
-                # Thirty runs have 435 pairs: their scenarios are looked at in a comparison of two.
+                # Thirty runs have 435 pairs: scenarios and families are looked at in a comparison of two.
                 scenarios=() if all_pairs else scenario_changes(baseline, candidate, paired.all_scenario_ids),
-                families=family_difference(scores[after] - scores[before], paired.families, chosen),
+                families=None
+                if all_pairs
+                else family_difference(scores[after] - scores[before], paired.families, chosen),
             )
         )
     return Comparison(

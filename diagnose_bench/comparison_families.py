@@ -37,8 +37,8 @@ class LeftOutFamily:
     means: dict[str, float]
     winner: tuple[str, ...]
     """Best mean over the scenarios of all other families; several where they tie."""
-    best: str
-    """Best mean on the family itself; the first of a tie."""
+    best: tuple[str, ...]
+    """Best mean on the family itself; several where they tie."""
     regret: float
     """Mean of the best one on the family minus that of the (first) winner."""
 
@@ -105,7 +105,7 @@ def family_winners(
                 n_scenarios=int(inside.sum()),
                 means=dict(zip(labels, scores[:, inside].mean(axis=1).tolist(), strict=True)),
                 winner=_leaders(scores[:, ~inside].mean(axis=1), labels),
-                best=labels[int(found.best[place])],
+                best=_leaders(scores[:, inside].mean(axis=1), labels),
                 regret=float(found.regret[place]),
             )
         )

@@ -13,7 +13,7 @@ import scoring
 from diagnose_bench.errors import IncompleteRunError, UsageError
 from diagnose_bench.grading_traits import family_units
 from diagnose_bench.report import load_report
-from diagnose_bench.scorecard import SCORECARD, ScenarioScore, Scorecard, load_scorecard
+from diagnose_bench.scorecard import ScenarioScore, Scorecard, load_scorecard
 from diagnose_bench.signature import parse_signature
 from diagnose_bench.store import is_run
 from diagnose_bench.text import visible
@@ -177,7 +177,7 @@ def load_runs(paths: Sequence[Path]) -> tuple[ScoredRun, ...]:
 def _load(path: Path) -> Scorecard:
     if path.is_dir() and is_run(path):
         return load_report([path]).agents[0].scorecard
-    return load_scorecard(path.parent if path.name == SCORECARD and path.is_file() else path)
+    return load_scorecard(path)
 
 
 def pair_runs(

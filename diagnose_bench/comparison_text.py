@@ -22,10 +22,10 @@ def comparison_text(comparison: Comparison) -> str:
     """The whole comparison as plain text."""
     single = len(comparison.pairs) == 1 and comparison.groups is None
     parts = [
+        _answers(comparison),
         _notices(comparison),
         _pair_block(comparison, comparison.pairs[0]) if single else _pairs_table(comparison),
         "" if comparison.groups is None else _groups_text(comparison),
-        _answers(comparison),
         *(_scenarios_text(pair, named=not single) for pair in comparison.pairs),
         "" if comparison.winners is None else _winners_text(comparison.winners),
         "" if single else _method_text(comparison.pairs),
@@ -77,7 +77,7 @@ def _pair_block(comparison: Comparison, pair: ComparedPair) -> str:
     difference = pair.difference
     low, high = difference.interval or (math.nan, math.nan)
     detectable = (
-        f"{_size(pair.minimum_detectable)} points is the smallest true difference that this design calls "
+        f"{_detectable(pair)} points is the smallest true difference that this design calls "
         f"with power {comparison.settings.power:g}"
         if math.isfinite(pair.minimum_detectable)
         else _why_not_detectable(pair, comparison)
@@ -95,8 +95,8 @@ def _pair_block(comparison: Comparison, pair: ComparedPair) -> str:
         ("Detectable", detectable),
         ("Design", f"{comparison.design}, paired by scenario{_unit_note(pair)}"),
     ]
-    if pair.families is not None:
-        rows.append(("Families", _families_line(pair.families)))
+    if pair.families is not None and (line := _families_line(pair.families)):
+        rows.append(("Families", line))
     return "\n".join(f"{name:<11} {visible(text, keep_lines=False)}".rstrip() for name, text in rows)
 
 
@@ -116,7 +116,7 @@ def _families_line(families: FamilyDifference) -> str:
         )
     if families.interaction_p_value is not None:
         parts.append(f"the same in every family: p = {_p(families.interaction_p_value)}")
-    return "; ".join(parts) or "one scenario each, or too few to say more"
+    return "; ".join(parts)
 
 
 def _why_not_detectable(pair: ComparedPair, comparison: Comparison) -> str:
@@ -141,7 +141,7 @@ def _pairs_table(comparison: Comparison) -> str:
                 f"{points(low)} to {points(high)}",
                 _p(pair.p_value),
                 _p(pair.p_adjusted),
-                _size(pair.minimum_detectable),
+                _detectable(pair),
                 str(pair.decision),
             )
         )
@@ -191,7 +191,9 @@ def _scenarios_text(pair: ComparedPair, *, named: bool) -> str:
     if changed:
         rows = [_scenario_row(one) for one in changed[:_MAX_ROWS]]
         header = ["Scenario", "Change", "Before", "After", "Verdicts", "Newly blamed"]
-        lines.append(text_table(header, rows, right={2, 3}))
+        used = [place for place in range(len(header)) if any(row[place] for row in rows)]
+        shown = [[row[place] for place in used] for row in rows]
+        lines.append(text_table([header[place] for place in used], shown, right={2, 3}))
     if len(changed) > _MAX_ROWS:
         lines.append(f"and {len(changed) - _MAX_ROWS} more: --format json has all of them")
     return "\n".join(lines)
@@ -230,21 +232,22 @@ def _blamed(entities: Sequence[Blamed]) -> str:
 
 
 def _winners_text(winners: FamilyWinners) -> str:
+    pooled = " = ".join(winners.pooled)
+    if winners.holds:
+        return visible(f"Leave one family out: best is {pooled}, whichever of the families is left out.")
     rows = [
         (
             one.family or "(none declared)",
             str(one.n_scenarios),
             " = ".join(one.winner),
-            one.best,
+            " = ".join(one.best),
             _size(one.regret),
         )
         for one in winners.families
     ]
-    pooled = " = ".join(winners.pooled)
-    title = f"Leave one family out. Best over all families: {pooled}; " + (
-        "the same without each of them."
-        if winners.holds
-        else "not the same without each of them, so the ranking rests on which families the suite has."
+    title = (
+        f"Leave one family out: best is {pooled}, but not without each family, so the ranking rests on "
+        "which of them the suite has."
     )
     header = ["Without family", "Scenarios", "Best elsewhere", "Best on it", "Regret"]
     return f"{visible(title)}\n{text_table(header, rows, right={1, 4})}"
@@ -271,6 +274,11 @@ def _unit(unit: str, number: int) -> str:
 
 def _p(value: float) -> str:
     return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"
+
+
+def _detectable(pair: ComparedPair) -> str:
+    # Scores lie in [0, 1]: no difference is larger.
+    return _size(pair.minimum_detectable) if not pair.minimum_detectable > 1.0 else "more than 100"
 
 
 def _size(value: float | None) -> str:

@@ -147,6 +147,8 @@ def _spread(request: PlanRequest, paired: PairedRuns | None) -> Spread:
                 "(Around a mean score of 0.3, 0.19 and 0.45 are usual.)"
             )
         return Spread(between, within, None, "stated", "stated")
+    if between is not None and within is not None:
+        return Spread(between, within, None, "stated", "stated")
     if len(paired.runs) == 1:
         return _spread_of_one(request, paired)
     paired.scores()
@@ -157,6 +159,12 @@ def _spread(request: PlanRequest, paired: PairedRuns | None) -> Spread:
             "State it instead: --between-sd S --within-sd S."
         )
     found = scoring.estimate_components(tables[0], tables[1], level=request.level)
+    if found.components.repeat == 0.0 and found.components.interaction == 0.0:
+        # A plan from no spread at all would promise to see everything.
+        raise UsageError(
+            "These runs show no spread: every repeat and every difference is the same, so nothing can be "
+            "estimated from them. State it instead: --between-sd S --within-sd S."
+        )
     names = " and ".join(paired.labels)
     interval = found.interaction_sd
     statistic = Statistic(
@@ -169,8 +177,8 @@ def _spread(request: PlanRequest, paired: PairedRuns | None) -> Spread:
         method=interval.method,
     )
     return Spread(
-        between_sd=found.components.interaction**0.5 if between is None else between,
-        within_sd=found.components.repeat**0.5 if within is None else within,
+        between_sd=math.sqrt(found.components.interaction) if between is None else between,
+        within_sd=math.sqrt(found.components.repeat) if within is None else within,
         interaction_sd=statistic if between is None else None,
         source=f"estimated on {names}" if between is None else "stated",
         within_source=f"estimated on {names}" if within is None else "stated",
@@ -184,18 +192,13 @@ def _spread_of_one(request: PlanRequest, paired: PairedRuns) -> Spread:
             "One run cannot tell how much two agents differ from scenario to scenario. Give a second run, or "
             "state it: --between-sd S (around a mean score of 0.3, 0.19 is usual)."
         )
+    if run.n_repeats < 2:
+        raise UsageError(f"{run.path}: one repeat tells no spread between repeats. State it: --within-sd S.")
     paired.scores()
-    within = request.within_sd
-    if within is None:
-        if run.n_repeats < 2:
-            raise UsageError(
-                f"{run.path}: one repeat tells no spread between repeats. State it: --within-sd S."
-            )
-        found = scoring.components_of_one_run(paired.trial_scores(run), request.between_sd)
-        return Spread(
-            request.between_sd, found.repeat**0.5, None, "stated", f"twice the variance of {run.label}"
-        )
-    return Spread(request.between_sd, within, None, "stated", "stated")
+    found = scoring.components_of_one_run(paired.trial_scores(run), request.between_sd)
+    return Spread(
+        request.between_sd, math.sqrt(found.repeat), None, "stated", f"twice the variance of {run.label}"
+    )
 
 
 def _at_ends(spread: Spread) -> tuple[scoring.Components, scoring.Components] | None:

@@ -83,7 +83,8 @@ def _number(value: int | None) -> str:
 
 
 def _points(value: float) -> str:
-    return f"{100 * value:.1f}"
+    # Scores lie in [0, 1]: no difference is larger.
+    return f"{100 * value:.1f}" if value <= 1.0 else "more than 100"
 
 
 def _range(ends: tuple[float, float] | None) -> str:

@@ -147,10 +147,9 @@ def open_source(path: Path) -> Source:
     if path.is_dir() and is_run(path):
         scored = load_scorecard(path) if (path / SCORECARD).exists() else None
         return Source(name=name, store=RunStore.open(path), scorecard=scored)
-    folder = path.parent if path.name == SCORECARD and path.is_file() else path
-    if not (folder / SCORECARD).exists():
+    if not (path.is_file() or (path / SCORECARD).exists()):
         raise RunError(f"{path}: is neither a run's folder nor a scorecard. Give the folder of a run.")
-    return Source(name=name, store=None, scorecard=load_scorecard(folder))
+    return Source(name=name, store=None, scorecard=load_scorecard(path))
 
 
 def rows_of(table: str, source: Source) -> Iterator[Row]:

@@ -262,7 +262,7 @@ def write_scorecard(run: Path, scorecard: Scorecard) -> Path:
 
 
 def load_scorecard(run: Path) -> Scorecard:
-    """Read ``<run>/scorecard.json``.
+    """Read ``<run>/scorecard.json``, or a scorecard's file itself.
 
     Raises
     ------
@@ -271,7 +271,7 @@ def load_scorecard(run: Path) -> Scorecard:
     RunFormatError
         The scorecard is damaged, or another version wrote it.
     """
-    path = run / SCORECARD
+    path = run if run.is_file() else run / SCORECARD
     if not path.exists():
         raise RunError(f"{run}: this run has no {SCORECARD}. Score it first: diagnose-bench score {run}")
     again = f"Score the run again: diagnose-bench score {run}"

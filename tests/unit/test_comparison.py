@@ -252,9 +252,9 @@ def test_families_are_the_units_and_are_left_out_in_turn(tmp_path: Path) -> None
     assert comparison.winners.pooled == ("before", "after")
     rows = {one.family: one for one in comparison.winners.families}
     # Without dns: before 0 of 4, after 2 of 4; on dns itself before has 1, after 0.
-    assert (rows["dns"].winner, rows["dns"].best, rows["dns"].regret) == (("after",), "before", 1.0)
+    assert (rows["dns"].winner, rows["dns"].best, rows["dns"].regret) == (("after",), ("before",), 1.0)
     # Without cpu: before 2 of 4, after 1 of 4; on cpu after has 1/2.
-    assert (rows["cpu"].winner, rows["cpu"].best, rows["cpu"].regret) == (("before",), "after", 0.5)
+    assert (rows["cpu"].winner, rows["cpu"].best, rows["cpu"].regret) == (("before",), ("after",), 0.5)
     assert not comparison.winners.holds
     assert pair.families is not None
     assert pair.families.prediction is not None
@@ -272,7 +272,9 @@ def test_scorecards_alone_can_be_compared(tmp_path: Path) -> None:
     before, after = two(tmp_path, BEFORE, AFTER)
     (tmp_path / "cards").mkdir()
     alone = (before / "scorecard.json").rename(tmp_path / "cards" / "scorecard.json")
-    for path in (alone, alone.parent):
+    copied = tmp_path / "before.json"
+    copied.write_bytes(alone.read_bytes())
+    for path in (alone, alone.parent, copied):
         assert compare_runs([path, after]).paired.labels == ("before", "after")
 
 

@@ -165,6 +165,13 @@ def test_too_little_to_estimate_from_is_refused(tmp_path: Path) -> None:
         plan_design(PlanRequest(between_sd=0.2), [once])
 
 
+def test_runs_without_any_spread_promise_nothing(tmp_path: Path) -> None:
+    paths = runs(tmp_path, [[1, 1]] * 7, [[0, 0]] * 7)
+    with pytest.raises(UsageError, match="no spread"):
+        plan_design(PlanRequest(), paths)
+    assert plan_design(PlanRequest(between_sd=0.2, within_sd=0.4), paths).spread.source == "stated"
+
+
 def test_incomplete_runs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IncompleteRunError):
         plan_design(PlanRequest(), runs(tmp_path, [[1, None]] * 3, [[1, 1]] * 3))
