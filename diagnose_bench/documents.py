@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from diagnose_bench.errors import DiagnoseBenchError, SuiteError
 from diagnose_bench.files import read_bytes
@@ -24,6 +24,9 @@ class Document(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
+
+# Literal[1] would take true, which equals 1 in Python and not in JSON.
+VersionOne = Annotated[int, Field(ge=1, le=1)]
 
 _Model = TypeVar("_Model", bound=Document)
 

@@ -77,19 +77,20 @@ def test_only_the_first_failure_of_a_kind_is_told(suite: Path, tmp_path: Path) -
 
 
 def test_what_a_program_leaves_behind_is_stopped(suite: Path, tmp_path: Path) -> None:
+    patience = f"1000.{os.getpid()}"
     agent = script(
         tmp_path / "agent.sh",
         f"""
-        (setsid sleep 1009 &)
-        (setsid bash -c 'while :; do sleep 1009 & sleep 0.1; done' &)
-        for n in 1 2 3 4 5 6 7 8; do sleep 1009 & done
+        (setsid sleep {patience} &)
+        (setsid bash -c 'while :; do sleep {patience} & sleep 0.1; done' &)
+        for n in 1 2 3 4 5 6 7 8; do sleep {patience} & done
         echo '{ANSWER}' | "$DIAGNOSE_BENCH_SUBMIT"
         """,
     )
     done = start(suite, agent, tmp_path / "run")
     assert "Outcomes: diagnosed 1" in done.out
     running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    assert "sleep 1009" not in running
+    assert f"sleep {patience}" not in running
 
 
 def test_a_folder_that_is_hidden_is_empty_for_program_and_shell(suite: Path, tmp_path: Path) -> None:
