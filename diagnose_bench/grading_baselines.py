@@ -59,6 +59,13 @@ def baselines_of(
     )
 
 
+def with_lift(baselines: Baselines, number: float | None) -> Baselines:
+    """The same baselines beside another agent's number."""
+    blind = baselines.blind
+    lift = None if number is None or blind is None else number - blind
+    return baselines.model_copy(update={"lift": lift})
+
+
 def baseline_run(scorecard: Scorecard) -> BaselineRun:
     """What the scorecard of a baseline agent's own run contributes to the scorecard beside it."""
     return BaselineRun(

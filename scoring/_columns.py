@@ -1,7 +1,7 @@
 """The inner loop of scoring: trials of one length side by side, one column each. Checks nothing.
 
 Trials are grouped by their number of codes, so that a group is a plain matrix: no segments, nothing padded,
-and every step is one operation on rows that stay in cache. A root cause is a bit, so that "all of them named" is
+and every step is one operation on rows that stay in cache. A root cause is a bit, so that "all named" is
 one comparison; the dear steps (which codes repeat, at which rank a root cause stands) can then be kept to the
 trials that need them.
 """

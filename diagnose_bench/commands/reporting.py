@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
 from diagnose_bench.commands.common import Format, FormatOption, TruthOption, leave, print_json, say
+from diagnose_bench.errors import UsageError
 from diagnose_bench.outcome import Profile
 
 RunArgument = Annotated[Path, typer.Argument(help="A run's folder.")]
+RunOrFileArgument = Annotated[
+    Path, typer.Argument(help="A run's folder, or a JSONL or Parquet file of rows of any number of agents.")
+]
 OptionalSuiteOption = Annotated[
     str | None, typer.Option("--suite", help="The suite, when it is no longer where the run found it.")
 ]
@@ -25,7 +29,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def score(
-    run: RunArgument,
+    run: RunOrFileArgument,
     suite: OptionalSuiteOption = None,
     truth: TruthOption = None,
     profile: Annotated[
@@ -35,14 +39,34 @@ def score(
         list[str] | None,
         typer.Option(help="Take a scenario out of the denominator; it is in the signature. Repeatable."),
     ] = None,
+    planned_repeats: Annotated[
+        int | None, typer.Option(help="Rows only: repeats that were planned (default: the highest seen).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Rows only: folder of the scorecards (default: FILE.scorecards).")
+    ] = None,
+    trials: Annotated[
+        Path | None, typer.Option(help="Rows only: write one row per trial to this Parquet file.")
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
-    """Score a run against the ground truth and write its scorecard.json.
+    """Score a run, or a file of rows, against the ground truth.
 
-    Exits with 3 when trials are missing, so that the headline is not decided yet.
+    A run gets its scorecard.json. A file (with --suite) has one row per trial: agent, scenario_id, repeat, and
+    one of entities, diagnosis, text; each agent gets a scorecard. Rows that cannot be taken are listed in
+    FILE.rejected.jsonl.
+
+    Exits with 3 when trials are missing or rows were rejected, so that the number is not final.
 
     Example: diagnose-bench score runs/my-agent
+
+    Example: diagnose-bench score rows.jsonl --suite postmortems --trials trials.parquet
     """
+    if not run.is_dir():
+        _score_file(run, suite, truth, profile, exclude, planned_repeats, out, trials, format_)
+    given = {"--planned-repeats": planned_repeats, "--out": out, "--trials": trials}
+    if beyond := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{beyond[0]}: is for files of rows, and {run} is a folder. Leave it out.")
     from diagnose_bench.grading import score_run
 
     scorecard = score_run(run, suite=suite, truth=truth, profile=profile, exclude=tuple(exclude or ()))
@@ -52,6 +76,45 @@ def score(
         _print_table([run])
     say(f"Scorecard: {run / 'scorecard.json'}")
     leave(scorecard.exit_code)
+
+
+def _score_file(
+    file: Path,
+    suite: str | None,
+    truth: Path | None,
+    profile: Profile,
+    exclude: list[str] | None,
+    planned_repeats: int | None,
+    out: Path | None,
+    trials: Path | None,
+    format_: Format,
+) -> NoReturn:
+    if not file.exists():
+        raise UsageError(f"{file}: does not exist. Give a run's folder, or a file of rows with --suite.")
+    if suite is None:
+        raise UsageError(f"{file}: say with --suite which suite its rows are about.")
+    from diagnose_bench.bulk import score_file
+
+    result = score_file(
+        file,
+        suite,
+        truth=truth,
+        profile=profile,
+        exclude=tuple(exclude or ()),
+        planned_repeats=planned_repeats,
+        out=out,
+        trials=trials,
+    )
+    for note in result.notes():
+        say(note)
+    if format_ is Format.JSON:
+        print_json(result.to_dict())
+    else:
+        from diagnose_bench.bulk_table import table_of
+
+        sys.stdout.write(table_of(result))
+    say(f"Scorecards: {result.folder}")
+    leave(result.exit_code)
 
 
 def report(
