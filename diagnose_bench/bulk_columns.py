@@ -1,9 +1,9 @@
 """Plain rows of a block as columns, through DuckDB; every other row is named, to be read one by one.
 
 DuckDB reads fast and forgives much: a key that stands twice, a trailing comma, a number in quotes, a line
-that is no JSON. So every value is taken as the JSON text that it is, each row must have exactly the punctuation
-of a plain row, and what has not is left to `bulk_row`. Strings are encoded inside DuckDB; Python sees each one
-once in a block.
+that is no JSON. So every value is taken as the JSON text that it is, each row must have exactly the
+punctuation of a plain row, and what has not is left to `bulk_row`. Strings are encoded inside DuckDB; Python
+sees each one once in a block.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from diagnose_bench.diagnosis import MAX_ENTITIES
 
 _LONGEST_LINE = 1 << 18
 _N_KEYS = 4
+_UNSEEN = -2
 _REPEAT = re.compile(r"[1-9][0-9]{0,8}")
 _OBJECT_BYTES = 1 << 20
 _READ = (
@@ -73,6 +74,11 @@ class ColumnReader:
     ) -> None:
         self._agent, self._scenario, self._name = agent, scenario, name
         self._connection = duckdb.connect(config={"threads": 2})
+        self._pairs: dict[tuple[str | None, str | None], int] = {}
+
+    def forget(self) -> None:
+        """Forget the numbers of names."""
+        self._pairs.clear()
 
     def close(self) -> None:
         """Give DuckDB's memory back."""
@@ -164,14 +170,18 @@ class ColumnReader:
         pairs = self._connection.execute(
             f"SELECT scenario_id, name, hash(scenario_id, name) AS h FROM {source} GROUP BY scenario_id, name"
         ).fetchnumpy()
-        scenarios = [self._scenario_number(text) for text in _objects(pairs["scenario_id"])]
-        numbers = [
-            self._name(scenario, from_json(text))
-            if scenario >= 0 and text is not None and text.startswith('"')
-            else -1
-            for scenario, text in zip(scenarios, _objects(pairs["name"]), strict=True)
-        ]
+        texts = list(zip(_objects(pairs["scenario_id"]), _objects(pairs["name"]), strict=True))
+        numbers = [self._pairs.get(pair, _UNSEEN) for pair in texts]
+        for place, pair in enumerate(texts):
+            if numbers[place] == _UNSEEN:
+                numbers[place] = self._pairs[pair] = self._pair_number(*pair)
         return _spread(hashes, np.asarray(pairs["h"]), np.array(numbers, dtype=np.int64))
+
+    def _pair_number(self, scenario_text: str | None, name_text: str | None) -> int:
+        scenario = self._scenario_number(scenario_text)
+        if scenario < 0 or name_text is None or not name_text.startswith('"'):
+            return -1
+        return self._name(scenario, from_json(name_text))
 
     def _agent_number(self, text: str | None) -> int:
         return self._agent(from_json(text)) if text is not None and text.startswith('"') else -1

@@ -44,11 +44,13 @@ class NameBook:
         self._resolvers: dict[int, Resolver | None] = {}
         self._columns = [array("i") for _ in range(4)]
 
-    def forget_if_full(self) -> None:
+    def forget_if_full(self) -> bool:
         """Let all names go when there are too many; numbers given out before mean nothing afterwards."""
-        if len(self._columns[0]) > self._most:
+        is_full = len(self._columns[0]) > self._most
+        if is_full:
             self._start()
             self._inputs.forget()
+        return is_full
 
     def numbers(self, scenario: int, names: Iterable[str]) -> list[int]:
         """The number of each name of a scenario."""

@@ -1,4 +1,4 @@
-"""The table of a bulk scoring, for a terminal: one line per agent, best first. Plain text, nothing computed."""
+"""The table of a bulk scoring, for a terminal: one line per agent, best first. Computes nothing."""
 
 from __future__ import annotations
 

@@ -37,7 +37,9 @@ class _Group(TyperGroup):
             raise typer.Exit(0) from error
         except OSError as error:
             place = f"{error.filename}: " if error.filename else ""
-            say(f"diagnose-bench: {place}{error.strerror or error}. Check its rights and the free space.")
+            say(
+                f"diagnose-bench: {place}{error.strerror or error}. Check its rights and the free space."
+            )
             raise typer.Exit(EXIT_USAGE) from error
         except (typer.Exit, typer.Abort, SystemExit):
             raise

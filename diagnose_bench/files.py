@@ -78,9 +78,7 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def _write_message(path: Path, error: OSError) -> str:
-    return (
-        f"{path}: cannot write: {error.strerror}. Free some space or choose another folder, then try again."
-    )
+    return f"{path}: cannot write: {error.strerror}. Free some space or choose another folder, then try again."
 
 
 def _sync_folder(folder: Path) -> None:

@@ -81,7 +81,7 @@ class ResolvedDiagnosis:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a name is by itself: the root-cause set that it hits, and a key, equal for names that count once."""
+    """What a name is by itself: the root-cause set that it hits; equal keys count once."""
 
     root_set: int | None
     key: Hashable

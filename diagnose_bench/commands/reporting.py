@@ -52,9 +52,9 @@ def score(
 ) -> None:
     """Score a run, or a file of rows, against the ground truth.
 
-    A run gets its scorecard.json. A file (with --suite) has one row per trial: agent, scenario_id, repeat, and
-    one of entities, diagnosis, text; each agent gets a scorecard. Rows that cannot be taken are listed in
-    FILE.rejected.jsonl.
+    A run gets its scorecard.json. A file (with --suite) has one row per trial: agent, scenario_id, repeat,
+    and one of entities, diagnosis, text; each agent gets a scorecard. Rows that cannot be taken are listed
+    in FILE.rejected.jsonl.
 
     Exits with 3 when trials are missing or rows were rejected, so that the number is not final.
 
