@@ -186,9 +186,9 @@ def score_file(
         reading.read()
         found, second = reading.trials.finish()
         reading.reject_second(second)
-        _publish_rejected(reading, places[rejected_path], rejected_path)
         agents, found = _by_name(reading, found)
         if not found.size and planned_repeats is None:
+            _publish_rejected(reading, places[rejected_path], rejected_path)
             raise UsageError(f"{path}: no row could be taken. {reading.first_reasons()}")
         plan = Plan(
             scenario_ids=counted,
@@ -221,6 +221,7 @@ def score_file(
             refused = np.array([one in inputs.truths.refused for one in scenario_ids], dtype=np.bool_)
             bulk_files.write_trials(places[trials], found, agents, plan, n_root_causes, refused)
             places[trials].replace(trials)
+        _publish_rejected(reading, places[rejected_path], rejected_path)
         bulk_files.publish_folder(places[folder], folder)
         result.agents = tuple(
             AgentResult(agent.name, folder / agent.path.name, agent.head, agent.n_trials)
