@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import statistics
 import subprocess
 import sys
@@ -66,13 +65,12 @@ def peak_bytes_of(code: str, *arguments: str) -> int:
     return int(after) - int(before)
 
 
-PEAK = "import resource\ndef peak():\n    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024\n"
+PEAK = (
+    "def peak():\n"
+    "    high = [line for line in open('/proc/self/status') if line.startswith('VmHWM')][0]\n"
+    "    return int(high.split()[1]) * 1024\n"
+)
 """Start of a script for `peak_bytes_of`."""
-
-
-def own_peak_bytes() -> int:
-    """Peak memory of this process so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def milliseconds(seconds: Mapping[str, float]) -> str:

@@ -195,24 +195,36 @@ def by_pytrec_eval(drawn: Trials, prepared: tuple[dict[str, Any], dict[str, Any]
 
 
 def plain_script(path: Path, n_scenarios: int) -> dict[str, float]:
-    """What one would write in an afternoon: a line at a time, a regular expression for each name."""
+    """What one would write in an afternoon: a line at a time, regular expressions for each name."""
     roots = {
         f"scenario-{s + 1:04d}": [
-            re.compile(rf"namespace-{s % 7}/Deployment/service-{s}-{code}-abcd") for code in range(s % 4 + 1)
+            (f"namespace-{s % 7}", re.compile(rf"service-{s}-{code}-abcd(-.*)?")) for code in range(s % 4 + 1)
         ]
         for s in range(n_scenarios)
     }
+    form = re.compile(r"(?P<namespace>[^/]+)/(?P<kind>[^/]+)/(?P<name>[^/]+)")
+    generated = re.compile(r"(-[0-9a-f]{8,10})?-[bcdfghjklmnpqrstvwxz2456789]{5}")
     cells: dict[tuple[str, str], list[float]] = defaultdict(list)
     with path.open() as file:
         for line in file:
             row = json.loads(line)
             patterns = roots[row["scenario_id"]]
-            distinct = list(dict.fromkeys(row["entities"]))
+            named = []
+            for name in row["entities"]:
+                match = form.fullmatch(name)
+                if match is None:
+                    named.append(("", "", name))
+                    continue
+                stem = match["name"]
+                if match["kind"].lower() in ("pod", "pods"):
+                    stem = generated.sub("", stem)
+                named.append((match["namespace"], match["kind"].lower(), stem))
+            distinct = list(dict.fromkeys(named))
             hits = {
                 number
-                for name in distinct
-                for number, pattern in enumerate(patterns)
-                if pattern.fullmatch(name)
+                for namespace, _, name in distinct
+                for number, (where, pattern) in enumerate(patterns)
+                if namespace == where and pattern.fullmatch(name)
             }
             score = len(hits) / len(distinct) if len(hits) == len(patterns) else 0.0
             cells[row["agent"], row["scenario_id"]].append(score)

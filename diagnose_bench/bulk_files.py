@@ -18,7 +18,7 @@ import numpy as np
 from diagnose_bench.bulk_scorecard import Plan
 from diagnose_bench.bulk_trials import OUTCOMES, TrialArray, counts_of, measures_of
 from diagnose_bench.errors import DiagnoseBenchError, UsageError
-from diagnose_bench.files import canonical_json, pretty_json, sha256_of_bytes
+from diagnose_bench.files import canonical_json, sha256_of_bytes
 from diagnose_bench.outcome import Outcome, Profile
 
 INDEX = "index.json"
@@ -107,8 +107,8 @@ def publish_folder(staging: Path, folder: Path) -> None:
 
 
 def write_document(path: Path, value: Any) -> None:
-    """Write a JSON document into a staging folder."""
-    path.write_bytes(pretty_json(value))
+    """Write a JSON document into a staging folder, in one line: an indented one takes five times as long."""
+    path.write_bytes(canonical_json(value) + b"\n")
 
 
 class RejectedRows:

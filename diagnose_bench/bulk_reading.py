@@ -142,7 +142,7 @@ class Reading:
         if plain is None:
             return self._one_by_one(block)
         self.n_rows += plain.lines.size
-        others = np.ones(block.data.count(b"\n"), dtype=np.bool_)
+        others = np.ones(block.n_lines(), dtype=np.bool_)
         others[plain.lines] = False
         columns = TrialColumns(
             lines=plain.lines + block.first,

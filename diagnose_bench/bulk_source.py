@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from diagnose_bench.errors import UsageError
 from diagnose_bench.importers.diagnosis_sources import MAX_ROW_BYTES
 
+_LINE_FEED = 10
 _MARK = b"\xef\xbb\xbf"
 _SMALLEST, _LARGEST = 1 << 18, 1 << 23
 
@@ -23,6 +26,11 @@ class Block:
     data: bytes
     first: int
     too_long: bool = False
+
+    def n_lines(self) -> int:
+        """Number of lines."""
+        # Several times as fast as counting in the bytes themselves, where lines are short.
+        return int(np.count_nonzero(np.frombuffer(self.data, dtype=np.uint8) == _LINE_FEED))
 
 
 def block_bytes(file_bytes: int) -> int:
@@ -52,8 +60,9 @@ def read_lines(path: Path) -> Iterator[Block]:
                 if not data.endswith(b"\n"):
                     data += file.readline(MAX_ROW_BYTES + 1)
                 if data.endswith(b"\n"):
-                    yield Block(data, first)
-                    first += data.count(b"\n")
+                    block = Block(data, first)
+                    yield block
+                    first += block.n_lines()
                     continue
                 whole, _, rest = data.rpartition(b"\n")
                 if whole:
