@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +19,11 @@ from diagnose_bench.grading_statistics import method_line, statistics_of
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import PlannedTrial
+from diagnose_bench.records import PlannedTrial, RunManifest
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
+    Baselines,
     EntityScore,
     Headline,
     Patch,
@@ -91,31 +93,68 @@ def score_run(
 
 
 @dataclass(frozen=True)
-class _Graded:
-    """Everything known about the trials of a run before it becomes a scorecard."""
+class Graded(ABC):
+    """Everything known about an agent's trials before it becomes a scorecard, wherever they were recorded."""
 
-    store: RunStore
+    manifest: RunManifest
     inputs: GradingInputs
     profile: Profile
     scenario_ids: tuple[str, ...]
     n_repeats: int
     excluded: tuple[str, ...]
-    rows: tuple[tuple[GradedTrial, ...], ...]
     splits: dict[str, tuple[str, ...]] | None
     grids: Mapping[Profile, Grid]
     sample: Sample
 
     @property
     def grid(self) -> Grid:
+        """The scores of the profile that the headline is taken from."""
         return self.grids[self.profile]
 
     @property
     def is_subset(self) -> bool:
+        """Whether scenarios were left out by choice, so that there is no headline."""
         n_known = len(self.scenario_ids) + len(self.excluded)
-        return self.store.manifest.subset or n_known != len(self.inputs.suite.scenarios)
+        return self.manifest.subset or n_known != len(self.inputs.suite.scenarios)
 
     def split_name(self, scenario_id: str) -> str | None:
+        """The split that a scenario belongs to."""
         return next((name for name, ids in (self.splits or {}).items() if scenario_id in ids), None)
+
+    @abstractmethod
+    def trials(self, index: int) -> tuple[TrialScore, ...]:
+        """The trials of a scenario as they stand in the scorecard."""
+
+    def endings(self, scenarios: Sequence[ScenarioScore]) -> Endings:
+        """How the trials ended, counted."""
+        trials = [trial for scenario in scenarios for trial in scenario.trials]
+        return Endings(
+            outcomes=_counted([trial.outcome for trial in trials], list(Outcome)),
+            verdicts=_counted([trial.verdict for trial in trials if trial.verdict], list(Verdict)),
+            unsafe_reasons=_counted(
+                [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Endings:
+    """How many trials ended in each way; every member of each closed set is there."""
+
+    outcomes: dict[str, int]
+    verdicts: dict[str, int]
+    unsafe_reasons: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _GradedRun(Graded):
+    """The trials of a run folder."""
+
+    store: RunStore
+    rows: tuple[tuple[GradedTrial, ...], ...]
+
+    def trials(self, index: int) -> tuple[TrialScore, ...]:
+        return tuple(_trial_score(self, index, place) for place in range(self.n_repeats))
 
 
 def _grade(
@@ -136,15 +175,12 @@ def _grade(
         )
         for scenario_id in scenario_ids
     )
-    splits = _splits(inputs, scenario_ids)
-    split_of = None
-    if splits is not None:
-        label = {scenario_id: index for index, ids in enumerate(splits.values()) for scenario_id in ids}
-        split_of = [label[scenario_id] for scenario_id in scenario_ids]
+    splits, split_of = splits_of(inputs, scenario_ids)
     traits = tuple(traits_of(inputs, scenario_id) for scenario_id in scenario_ids)
     n_root_causes = [one.n_root_causes or 0 for one in traits]
     grids = {one: score_grid(rows, n_root_causes, split_of, one) for one in Profile}
-    graded = _Graded(
+    graded = _GradedRun(
+        manifest=store.manifest,
         store=store,
         inputs=inputs,
         profile=profile,
@@ -156,13 +192,34 @@ def _grade(
         grids=grids,
         sample=Sample(scenario_ids, traits, grids[profile].split_of, n_repeats, choice),
     )
-    return _scorecard(graded, baseline_runs, notes)
+    return scorecard_of(graded, baseline_runs, notes)
 
 
-def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Sequence[str]) -> Scorecard:
-    manifest, inputs, grid = graded.store.manifest, graded.inputs, graded.grid
+def scorecard_of(
+    graded: Graded,
+    baseline_runs: Sequence[BaselineRun] = (),
+    notes: Sequence[str] = (),
+    *,
+    baselines: Baselines | None = None,
+) -> Scorecard:
+    """Make the scorecard of one agent.
+
+    Parameters
+    ----------
+    graded : Graded
+        Its trials.
+    baseline_runs : sequence of BaselineRun
+        Baseline agents that ran beside it.
+    notes : sequence of str
+        What a reader must know.
+    baselines : Baselines, optional
+        Those of another agent on the same scenarios: they need not be computed again.
+    """
+    manifest, inputs, grid = graded.manifest, graded.inputs, graded.grid
     scenarios = tuple(_scenario_score(graded, index) for index in range(len(graded.scenario_ids)))
-    trials = [trial for scenario in scenarios for trial in scenario.trials]
+    endings = graded.endings(scenarios)
+    if baselines is None:
+        baselines = baselines_of(inputs, graded.scenario_ids, grid.split_of, baseline_runs)
     truths = inputs.truths
     subset = graded.is_subset
     statistics = statistics_of(graded.sample, grid, {one.value: grids for one, grids in graded.grids.items()})
@@ -220,18 +277,12 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
         metric_intervals={} if statistics is None else statistics.metrics,
         profiles={one.value: other.number() for one, other in graded.grids.items()},
         profile_intervals={} if statistics is None else statistics.profiles,
-        baselines=with_lift(
-            baselines_of(inputs, graded.scenario_ids, grid.split_of, baseline_runs),
-            graded.sample,
-            graded.grids[Profile.ITBENCH_AA],
-        ),
+        baselines=with_lift(baselines, graded.sample, graded.grids[Profile.ITBENCH_AA]),
         variance=None if statistics is None else statistics.variance,
         groups=() if statistics is None else statistics.groups,
-        outcomes=_counted([trial.outcome for trial in trials], list(Outcome)),
-        verdicts=_counted([trial.verdict for trial in trials if trial.verdict], list(Verdict)),
-        unsafe_reasons=_counted(
-            [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
-        ),
+        outcomes=endings.outcomes,
+        verdicts=endings.verdicts,
+        unsafe_reasons=endings.unsafe_reasons,
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -243,7 +294,7 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
     )
 
 
-def _scenario_score(graded: _Graded, index: int) -> ScenarioScore:
+def _scenario_score(graded: Graded, index: int) -> ScenarioScore:
     scenario_id, grid, traits = graded.scenario_ids[index], graded.grid, graded.sample.traits[index]
     return ScenarioScore(
         scenario_id=scenario_id,
@@ -257,11 +308,11 @@ def _scenario_score(graded: _Graded, index: int) -> ScenarioScore:
         namespaces=traits.namespaces,
         difficulty=traits.difficulty,
         truth_refused=graded.inputs.refusal(scenario_id),
-        trials=tuple(_trial_score(graded, index, place) for place in range(graded.n_repeats)),
+        trials=graded.trials(index),
     )
 
 
-def _trial_score(graded: _Graded, index: int, place: int) -> TrialScore:
+def _trial_score(graded: _GradedRun, index: int, place: int) -> TrialScore:
     trial, grid = graded.rows[index][place], graded.grid
     record, resolved = trial.record, trial.resolved.get(graded.profile)
     values: dict[str, float | None] = {
@@ -332,18 +383,25 @@ def _score_baseline_runs(
     return found, notes
 
 
-def _splits(inputs: GradingInputs, scenario_ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
-    """The declared splits cut to the scenarios that count; a split that has none left is dropped."""
+def splits_of(
+    inputs: GradingInputs, scenario_ids: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]] | None, list[int] | None]:
+    """The declared splits cut to the scenarios that count, and the number of each scenario's split.
+
+    A split that has no scenario left is dropped.
+    """
     if inputs.suite.splits is None:
-        return None
+        return None, None
     kept = {
         name: tuple(scenario_id for scenario_id in scenario_ids if scenario_id in ids)
         for name, ids in sorted(inputs.suite.splits.items())
     }
-    return {name: ids for name, ids in kept.items() if ids}
+    splits = {name: ids for name, ids in kept.items() if ids}
+    label = {scenario_id: index for index, ids in enumerate(splits.values()) for scenario_id in ids}
+    return splits, [label[scenario_id] for scenario_id in scenario_ids]
 
 
-def _split_scores(graded: _Graded, scores: Sequence[Statistic] | None) -> dict[str, SplitScore] | None:
+def _split_scores(graded: Graded, scores: Sequence[Statistic] | None) -> dict[str, SplitScore] | None:
     if graded.splits is None:
         return None
     found: Sequence[Statistic | None] = scores or [None] * len(graded.splits)
@@ -357,7 +415,7 @@ def _split_scores(graded: _Graded, scores: Sequence[Statistic] | None) -> dict[s
     }
 
 
-def _warnings(graded: _Graded) -> dict[str, tuple[str, ...]]:
+def _warnings(graded: Graded) -> dict[str, tuple[str, ...]]:
     found = {}
     for scenario_id in graded.scenario_ids:
         resolver = graded.inputs.resolver(scenario_id)

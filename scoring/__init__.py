@@ -40,16 +40,19 @@ from scoring.plan import (
     scenarios_needed,
 )
 from scoring.precision import (
+    HeadlineScores,
     TrialScores,
     exact,
     f1,
     full_recall,
+    headline_scores,
     precision,
     precision_at_full_recall,
     ranked_precision_at_full_recall,
     recall,
     score_trials,
 )
+from scoring.profiles import NamedBatch, NameTable, ProfileScores, score_profiles
 from scoring.trials import MatchCounts, TrialBatch, count_matches
 from scoring.variance import RepeatVariance, repeat_variance
 
@@ -64,15 +67,19 @@ __all__ = [
     "EstimatedComponents",
     "FalseAlarms",
     "FlipTest",
+    "HeadlineScores",
     "Interval",
     "LeaveOneOut",
     "Lift",
     "MatchCounts",
     "Method",
+    "NameTable",
+    "NamedBatch",
     "PairedDifference",
     "PassK",
     "PlanRow",
     "Prediction",
+    "ProfileScores",
     "RepeatVariance",
     "ScoringError",
     "SuiteMean",
@@ -92,6 +99,7 @@ __all__ = [
     "group_intervals",
     "groups_not_separable",
     "has_flipped",
+    "headline_scores",
     "holm",
     "interaction_p_value",
     "leave_one_group_out",
@@ -113,6 +121,7 @@ __all__ = [
     "repeat_variance",
     "scenario_means",
     "scenarios_needed",
+    "score_profiles",
     "score_trials",
     "sign_flip_test",
     "suite_bounds",
