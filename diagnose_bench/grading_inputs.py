@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnose_bench.constant_baseline import BlindScores
 from diagnose_bench.errors import (
     DigestMismatchError,
     GroundTruthError,
@@ -32,6 +33,8 @@ class GradingInputs:
     suite: Suite
     truths: TruthSet
     truth_folder: Path
+    blind: dict[tuple[str, ...], BlindScores] = field(default_factory=dict)
+    """What needs no look at a snapshot, by the scenarios that count: every run of a scoring shares it."""
     _resolvers: dict[str, Resolver] = field(default_factory=dict)
     _inventories: dict[str, Inventory] = field(default_factory=dict)
 
@@ -60,6 +63,11 @@ class GradingInputs:
                 check_inventory_files(scenario, scenario.snapshot)
                 self._inventories[scenario_id] = Inventory.load(scenario.snapshot)
         return self._inventories[scenario_id]
+
+    def forget(self) -> None:
+        """Let go of resolvers and inventories with all that they remember; they are built anew on demand."""
+        self._resolvers.clear()
+        self._inventories.clear()
 
     def refusal(self, scenario_id: str) -> str | None:
         """Why a scenario's truth is refused, its path relative to the folder of truths."""
@@ -103,6 +111,17 @@ def load_inputs(
             f"{manifest.suite.digest[:12]}, but {loaded.path} has {loaded.digest[:12]}. "
             "Give the suite of the run with --suite, or run again on this one."
         )
+    return inputs_of(loaded, truth)
+
+
+def inputs_of(loaded: Suite, truth: Path | None = None) -> GradingInputs:
+    """Find and check the truths of a suite.
+
+    Raises
+    ------
+    GroundTruthError
+        There is no folder of truths.
+    """
     folder = truth_folder_of(loaded.path) if truth is None else truth
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"

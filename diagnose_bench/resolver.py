@@ -5,12 +5,13 @@ Deterministic and linear in the number of submissions. It computes no score.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from diagnose_bench.alias_classes import AliasClasses
 from diagnose_bench.entity import Entity, ParsedEntity, parse_canonical, parse_entity
+from diagnose_bench.filters import Filter
 from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.kinds import BUILTIN_KINDS, CustomKind
@@ -19,7 +20,15 @@ from diagnose_bench.logical import Rule, is_chaos, is_workload
 from diagnose_bench.outcome import Profile
 from diagnose_bench.truth_groups import Meeting, TruthGroups
 
-__all__ = ["RESOLVER_VERSION", "EntityClass", "ResolvedDiagnosis", "ResolvedEntity", "Resolver", "Rule"]
+__all__ = [
+    "RESOLVER_VERSION",
+    "EntityClass",
+    "Identity",
+    "ResolvedDiagnosis",
+    "ResolvedEntity",
+    "Resolver",
+    "Rule",
+]
 
 RESOLVER_VERSION = 1
 """Raised whenever a resolution can change; part of the signature."""
@@ -69,6 +78,14 @@ class ResolvedDiagnosis:
     codes: tuple[int, ...]
     n_root_causes: int
     missed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a name is by itself: the root-cause set that it hits; equal keys count once."""
+
+    root_set: int | None
+    key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +189,36 @@ class Resolver:
             n_root_causes=self.n_root_causes,
             missed=tuple(self._groups.groups[roots[0]].id for roots in missed),
         )
+
+    def identify(self, raw: str, profiles: Iterable[Profile] = Profile) -> dict[Profile, Identity]:
+        """What one name is by itself under each profile, read once; nothing of it is kept here.
+
+        Notes
+        -----
+        A list resolves to the same as its names one by one, but for what a repetition means: under ``strict``
+        a second object of a root-cause set is wrong.
+        """
+        found = {}
+        parsed = parse_entity(raw, self._kinds, self._namespaces)
+        entity = None if parsed is None else self._locator.locate(parsed)
+        for profile in profiles:
+            if entity is None or isinstance(entity, Ambiguous):
+                found[profile] = Identity(None, ("text", raw))
+                continue
+            meeting = self._decide(entity, profile)
+            root_set = None if meeting is None else self._classes.root_set(meeting.group)
+            found[profile] = Identity(root_set, self._key(entity, profile))
+        return found
+
+    @property
+    def known_names(self) -> frozenset[str]:
+        """Names of the objects of the inventory and of their owners, and those that the truth gives."""
+        return self._inventory.names | self._groups.names
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """The filters of the truth."""
+        return self._groups.filters
 
     def _read(self, raw: str, profile: Profile) -> _Reading:
         found = self._cache.get((profile, raw))
