@@ -49,6 +49,7 @@ class RunShells:
         self.limits = limits
         self.backend = backend
         self._tools: ToolReport | None = None
+        self._has_warned = False
 
     def __enter__(self) -> RunShells:
         self._uid = None if self._asked == "none" else dropped_id()
@@ -82,8 +83,14 @@ class RunShells:
         scratch = private_folder(self.folder, uid=self._uid)
         try:
             with open_sandbox(
-                self._asked, copy, scratch=scratch, limits=self.limits, forbidden=self._forbidden
+                self._asked,
+                copy,
+                scratch=scratch,
+                limits=self.limits,
+                forbidden=self._forbidden,
+                warn=not self._has_warned,
             ) as sandbox:
+                self._has_warned = True
                 yield sandbox
         finally:
             remove_tree(scratch)

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from diagnose_bench.errors import SandboxError
-from diagnose_bench.sandbox import arguments, messages
+from diagnose_bench.sandbox import arguments
 from diagnose_bench.sandbox.base import ExecResult
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
@@ -43,7 +42,6 @@ class UnsandboxedShell:
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
     ) -> None:
-        print(messages.WITHOUT_SANDBOX, file=sys.stderr)
         self.snapshot = snapshot.resolve()
         self.scratch = scratch.resolve()
         self.limits = limits

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from diagnose_bench.errors import SandboxPolicyError, UsageError
-from diagnose_bench.sandbox import policy
+from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
 from diagnose_bench.sandbox.limits import Limits
@@ -25,6 +26,7 @@ def open_sandbox(
     scratch: Path | None = None,
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
+    warn: bool = True,
 ) -> Sandbox:
     """Open a sandbox over one snapshot, for one trial.
 
@@ -41,6 +43,8 @@ def open_sandbox(
         None takes the defaults.
     forbidden : sequence of Path
         Truths, runs and whatever else must not be visible, beside the project's own folders.
+    warn : bool
+        Whether ``none`` says on stderr what it is; False where that was said already.
 
     Raises
     ------
@@ -58,6 +62,8 @@ def open_sandbox(
     if backend != "none":
         find_bubblewrap()
         uid = dropped_id()
+    elif warn:
+        print(messages.WITHOUT_SANDBOX, file=sys.stderr)
     own = scratch is None
     home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
@@ -73,7 +79,7 @@ def _made(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxPolicyError(
-            f"{folder}: cannot be the scratch folder: it cannot be made: {error.strerror}."
+            f"{folder}: cannot be the scratch folder: it cannot be made: {policy.refusal(folder, error)}."
         ) from error
     return folder
 

@@ -44,7 +44,7 @@ def measure(folder: Path, max_bytes: int, max_entries: int) -> Usage:
     open_folders: list[int] = []
     names: list[list[str]] = []
     try:
-        open_folders.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        open_folders.append(open_folder(folder))
         names.append(os.listdir(open_folders[-1]))
         while names:
             if not names[-1]:
@@ -66,19 +66,27 @@ def measure(folder: Path, max_bytes: int, max_entries: int) -> Usage:
             if stat.S_ISDIR(status.st_mode):
                 if len(open_folders) >= SCRATCH_MAX_DEPTH:
                     return Usage(n_bytes, n_entries, whole=False)
-                with contextlib.suppress(OSError):
-                    open_folders.append(open_folder(name, open_folders[-1]))
-                    names.append(os.listdir(open_folders[-1]))
-    except OSError:
+                try:
+                    inner = open_folder(name, open_folders[-1])
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # gone again
+                open_folders.append(inner)
+                names.append([])
+                with contextlib.suppress(FileNotFoundError):  # gone again
+                    names[-1] = os.listdir(inner)
+    except FileNotFoundError:
         return Usage(n_bytes, n_entries)
+    except OSError:
+        # What cannot be looked into is not known to be empty.
+        return Usage(n_bytes, n_entries, whole=False)
     finally:
         for descriptor in open_folders:
             os.close(descriptor)
     return Usage(n_bytes, n_entries)
 
 
-def open_folder(name: str, parent: int) -> int:
-    """Open a folder below `parent` without following a link, making it accessible to us first.
+def open_folder(name: str | Path, parent: int | None = None) -> int:
+    """Open a folder, below `parent` if one is given, without following a link; made accessible to us first.
 
     Notes
     -----
@@ -87,8 +95,9 @@ def open_folder(name: str, parent: int) -> int:
     """
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
-        if os.fstat(handle).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(f"/proc/self/fd/{handle}", mode | stat.S_IRWXU)
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     finally:
         os.close(handle)
@@ -103,7 +112,7 @@ def remove_tree(folder: Path) -> None:
     folder that does not exist is fine; what cannot be removed stays.
     """
     with contextlib.suppress(OSError):
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = open_folder(folder)
         try:
             _empty(top)
         finally:
