@@ -34,19 +34,28 @@ def _series() -> tuple[FloatArray, FloatArray]:
     return agents, pairs
 
 
+def _ends(means: FloatArray) -> FloatArray:
+    """Percentiles 2.5 and 97.5 of each row, as `numpy.quantile` has them; a whole sort is faster here."""
+    ordered = np.sort(means, axis=1)
+    places = np.array([0.025, 0.975]) * (_N_RESAMPLES - 1)
+    below = np.floor(places).astype(np.int64)
+    share = places - below
+    return np.asarray((ordered[:, below] * (1.0 - share) + ordered[:, below + 1] * share).T)
+
+
 def bootstrap_of_all() -> Iterator[Line]:
     """Percentile intervals of 30 means and 435 differences of means."""
     from scipy import stats
 
     agents, pairs = _series()
     everything = np.concatenate([agents, pairs])
-    first, second = np.array(list(combinations(range(_N_AGENTS), 2))).T
     ones = np.ones(_N_SCENARIOS)
 
     def ours() -> FloatArray:
         means = scoring.bootstrap_means(agents, ones, np.random.default_rng(1), n_resamples=_N_RESAMPLES)
-        both = np.concatenate([means, means[first] - means[second]])
-        return np.asarray(np.quantile(both, [0.025, 0.975], axis=1))
+        ends = [_ends(means)]
+        ends += [_ends(means[place] - means[place + 1 :]) for place in range(_N_AGENTS - 1)]
+        return np.concatenate(ends, axis=1)
 
     def by_scipy() -> FloatArray:
         found = [

@@ -79,7 +79,7 @@ def random_flip_p_values(
     limits = np.abs(differences.sum(axis=0)) - _CLOSE * np.abs(differences).sum(axis=0)
     counts = np.zeros(differences.shape[1], dtype=np.int64)
     for sums in _random_sums(differences, rng, n_resamples):
-        counts += (sums >= limits).sum(axis=0)
+        counts += np.count_nonzero(sums >= limits, axis=0)
     return np.asarray((counts + 1) / (n_resamples + 1))
 
 
@@ -116,12 +116,17 @@ def max_t_p_values(
 
 
 def _random_sums(differences: FloatArray, rng: np.random.Generator, n_resamples: int) -> Iterator[FloatArray]:
-    """Absolute column sums under random signs, in blocks of shape (n_flips, n_columns)."""
-    n_block = max(1, min(_BLOCK_FLIPS, _BLOCK_SUMS // max(1, differences.shape[1])))
+    """Absolute column sums under random signs, in blocks (n_flips, n_columns) that share their memory."""
+    n_units, n_columns = differences.shape
+    n_block = max(1, min(_BLOCK_FLIPS, _BLOCK_SUMS // max(1, n_columns), n_resamples))
+    signs, sums = np.empty((n_block, n_units)), np.empty((n_block, n_columns))
     for start in range(0, n_resamples, n_block):
         n_flips = min(n_block, n_resamples - start)
-        signs = rng.integers(0, 2, size=(n_flips, differences.shape[0]), dtype=np.int8)
-        yield np.abs((2.0 * signs - 1.0) @ differences)
+        drawn = rng.integers(0, 2, size=(n_flips, n_units), dtype=np.int8)
+        np.subtract(drawn, 0.5, out=signs[:n_flips])
+        found = np.matmul(signs[:n_flips], differences, out=sums[:n_flips])
+        found *= 2.0
+        yield np.abs(found, out=found)
 
 
 def _needed(rng: np.random.Generator | None) -> np.random.Generator:

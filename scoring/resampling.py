@@ -9,7 +9,7 @@ import numpy as np
 from scoring._checks import FloatArray
 from scoring.errors import ScoringError
 
-_CELLS = 1 << 20
+_CELLS = 1 << 17
 
 
 def bootstrap_means(
@@ -41,8 +41,9 @@ def bootstrap_means(
     rows = max(1, _CELLS // n_units)
     for start in range(0, n_resamples, rows):
         stop = min(start + rows, n_resamples)
-        drawn = rng.multinomial(n_units, np.full(n_units, 1.0 / n_units), size=stop - start).astype(
-            np.float64
-        )
+        # How often each unit counts: drawing the units and counting them is faster than a multinomial.
+        units = rng.integers(0, n_units, size=(stop - start, n_units))
+        units += n_units * np.arange(stop - start)[:, None]
+        drawn = np.bincount(units.ravel(), minlength=units.size).reshape(units.shape).astype(np.float64)
         means[:, start:stop] = (table @ drawn.T) / (drawn @ weights)
     return means

@@ -157,9 +157,9 @@ def test_betting_on_values_that_drift_returns_the_ends_in_order() -> None:
 
 def test_bootstrap_against_scipy() -> None:
     expected = scipy.stats.bootstrap(
-        (np.array(SCORES),), np.mean, method="percentile", rng=np.random.default_rng(0), n_resamples=20_000
+        (np.array(SCORES),), np.mean, method="percentile", rng=np.random.default_rng(0), n_resamples=200_000
     ).confidence_interval
-    interval = mean_interval(SCORES, method="bootstrap", rng=np.random.default_rng(1), n_resamples=20_000)
+    interval = mean_interval(SCORES, method="bootstrap", rng=np.random.default_rng(1), n_resamples=200_000)
     assert ends(interval) == pytest.approx((expected.low, expected.high), abs=0.012)
 
 
@@ -246,3 +246,18 @@ def test_default_covers_in_a_small_simulation() -> None:
     truth = float(means(400_000).mean())
     hits = [i.low <= truth <= i.high for i in (mean_interval(means(20)) for _ in range(600))]
     assert np.mean(hits) >= 0.95 - 0.027
+
+
+def test_one_bootstrap_of_several_series_keeps_how_they_depend() -> None:
+    rng = np.random.default_rng(5)
+    scores, sizes = rng.random((3, 12)), rng.choice([0.5, 1.0, 1.5], 12)
+    means = scoring.bootstrap_means([*scores, scores[0] - scores[1]], sizes, np.random.default_rng(6))
+    assert means[3] == pytest.approx(means[0] - means[1], abs=1e-12)
+    alone = scoring.bootstrap_means(scores[:1], sizes, np.random.default_rng(6))
+    assert alone[0] == pytest.approx(means[0], rel=1e-12)
+    # Equal numbers of units: the mean over resamples is near the weighted mean, its spread 1/sqrt(10,000).
+    expected = scores[0] @ sizes / sizes.sum()
+    assert means[0].mean() == pytest.approx(expected, abs=5 * means[0].std() / 100)
+    assert means[0].std() == pytest.approx(
+        np.sqrt((sizes**2 * (scores[0] - expected) ** 2).sum()) / sizes.sum(), rel=0.1
+    )
