@@ -15,7 +15,7 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import dropped_id
+from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree

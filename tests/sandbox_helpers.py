@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diagnose_bench.sandbox import Limits, Sandbox, SnapshotStore, open_sandbox
-from diagnose_bench.sandbox.bubblewrap import dropped_id
+from diagnose_bench.sandbox.user import dropped_id
 
 T = TypeVar("T")
 _ORDINARY_ID = 61_234

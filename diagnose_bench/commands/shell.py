@@ -94,7 +94,7 @@ def _open_and_run(
     memory_mb: int | None,
     disk_mb: int | None,
 ) -> int:
-    from diagnose_bench.sandbox.bubblewrap import dropped_id
+    from diagnose_bench.sandbox.user import dropped_id
     from diagnose_bench.sandbox.interactive import run_interactive
     from diagnose_bench.sandbox.limits import Limits
     from diagnose_bench.sandbox.opening import open_sandbox

@@ -20,19 +20,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
-from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.limits import NICENESS, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import filter_program
+from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
-
-UNPRIVILEGED_ID = 61000
-"""Who the shell is on the host when the harness runs as root."""
 
 _BARE_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """All that bubblewrap itself gets: as process 1 of the sandbox it shows its environment to the shell."""
@@ -59,27 +57,6 @@ def find_bubblewrap() -> str:
     return path
 
 
-def dropped_id() -> int | None:
-    """The user and group id that commands get on the host, or None to keep the caller's.
-
-    Notes
-    -----
-    The root of a user namespace that holds no other id (a rootless container) is an ordinary user to the
-    kernel, and has nobody to become.
-    """
-    return UNPRIVILEGED_ID if os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID) else None
-
-
-def _is_mapped(uid: int) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        for name in ("uid_map", "gid_map"):
-            lines = Path(f"/proc/self/{name}").read_text().splitlines()
-            ranges = [tuple(map(int, line.split())) for line in lines]
-            if not any(first <= uid < first + length for first, _, length in ranges):
-                return False
-    return True
-
-
 class BubblewrapSandbox:
     """Commands see `snapshot` at /snapshot and `scratch` at /scratch, and nothing else of the host's data.
 
@@ -98,6 +75,7 @@ class BubblewrapSandbox:
     """
 
     backend = "bwrap"
+    capabilities = Capabilities()
 
     def __init__(
         self,
@@ -118,7 +96,7 @@ class BubblewrapSandbox:
         self._ending = threading.Event()
         self._id = dropped_id()
         if self._id is not None:
-            _hand_over(self.scratch, self._id)
+            hand_over(self.scratch, self._id)
             for path in (self.snapshot, self.scratch):
                 if (blocked := policy.unreachable_parent(path, self._id)) is not None:
                     raise SandboxUnavailableError(messages.unreachable_message(self._id, blocked))
@@ -212,6 +190,8 @@ class BubblewrapSandbox:
         try:
             return subprocess.Popen(
                 [
+                    arguments.PRLIMIT,
+                    *self.limits.core_prlimit(),
                     self._bubblewrap,
                     "--args",
                     str(listed),
@@ -363,22 +343,3 @@ class _Descriptors:
         if self._status is not None:
             os.close(self._status)
             self._status = None
-
-
-def _hand_over(scratch: Path, uid: int) -> None:
-    """Make the scratch folder writable for the shell's user.
-
-    Raises
-    ------
-    SandboxPolicyError
-        It holds files and belongs to somebody else: a person's folder is not taken over.
-    """
-    if scratch.stat().st_uid == uid:
-        return
-    if any(scratch.iterdir()):
-        raise SandboxPolicyError(
-            f"{scratch}: cannot be the scratch folder: running as root, the shell runs as uid {uid}, and the "
-            "folder holds files of another user. Give an empty folder."
-        )
-    os.chown(scratch, uid, uid)
-    scratch.chmod(0o700)

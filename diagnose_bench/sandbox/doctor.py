@@ -8,7 +8,7 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import agent_process
-from diagnose_bench.sandbox.bubblewrap import dropped_id
+from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.self_check import self_check

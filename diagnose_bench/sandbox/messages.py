@@ -52,6 +52,29 @@ WITHOUT_SANDBOX = (
 )
 
 
+NO_LANDLOCK = (
+    "the kernel has no Landlock, or the container's system-call list hides it. Debian/Ubuntu kernels have it "
+    "from Linux 5.13; it has to be in the boot parameter lsm= (see /sys/kernel/security/lsm)"
+)
+
+
+def landlock_message(version: int) -> str:
+    """For a kernel whose Landlock is missing or too old."""
+    found = NO_LANDLOCK if version == 0 else f"this kernel has Landlock ABI {version}, and 6 is needed"
+    return f"No sandbox: {found}. Use Linux 6.12 or later (Debian 13, Ubuntu 25.04), or bubblewrap."
+
+
+def landlock_failed(reason: str) -> str:
+    """For a helper process that could not isolate itself."""
+    return f"No sandbox: Landlock could not be set up: {reason}."
+
+
+def neither_message(bubblewrap: str, landlock: str) -> str:
+    """For a machine on which no backend works."""
+    first = landlock.removeprefix("No sandbox: ")
+    return f"{bubblewrap} Landlock, which `--sandbox auto` takes instead, does not work either: {first}"
+
+
 def setuid_message(path: str) -> str:
     """For a bubblewrap that runs as root for everybody."""
     return (

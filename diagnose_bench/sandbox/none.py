@@ -15,7 +15,7 @@ from typing import Self
 
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import arguments, messages
-from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
@@ -33,6 +33,7 @@ class UnsandboxedShell:
     """
 
     backend = "none"
+    capabilities = Capabilities(has_own_paths=False, hides_names=False, hides_processes=False)
 
     def __init__(
         self,
@@ -91,7 +92,8 @@ class UnsandboxedShell:
             return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
-        prlimit = [arguments.PRLIMIT, *self.limits.prlimit(time_s, processes=False), "--"]
+        limits = [*self.limits.core_prlimit(), *self.limits.prlimit(time_s, processes=False)]
+        prlimit = [arguments.PRLIMIT, *limits, "--"]
         try:
             process = subprocess.Popen(
                 [*prlimit, arguments.BASH, "-c", data],

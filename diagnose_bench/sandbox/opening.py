@@ -9,7 +9,8 @@ from pathlib import Path
 from diagnose_bench.errors import SandboxPolicyError, UsageError
 from diagnose_bench.sandbox import policy
 from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, find_bubblewrap
+from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.none import UnsandboxedShell
 from diagnose_bench.sandbox.scratch import remove_tree

@@ -111,6 +111,16 @@ def remove_tree(folder: Path) -> None:
         folder.rmdir()
 
 
+def empty_folder(folder: str) -> None:
+    """Remove all that lies in a folder, as far as that is allowed."""
+    with contextlib.suppress(OSError):
+        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            _empty(top)
+        finally:
+            os.close(top)
+
+
 def _empty(top: int) -> None:
     taken = set(os.listdir(top))
     waiting: list[str] = []

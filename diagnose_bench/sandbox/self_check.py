@@ -15,7 +15,8 @@ from typing import Any
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
+from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree

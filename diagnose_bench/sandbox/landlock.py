@@ -1,0 +1,432 @@
+"""The second backend: Landlock, a system-call filter and resource limits, with no program and no library.
+
+One helper process for each trial starts a fresh process for each command and ends all that it leaves. Where
+the kernel allows user namespaces the commands get a file tree of their own, with the same paths as in
+bubblewrap (`landlock`); where it does not, Landlock alone keeps the files apart, the snapshot is $SNAPSHOT, and
+names and sizes of other files can be probed (`landlock-bare`).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+from diagnose_bench import layout
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
+from diagnose_bench.sandbox import arguments, landlock_kernel, messages, policy
+from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.landlock_root import DEVICES
+from diagnose_bench.sandbox.limits import MIB, RESOURCES, Limits
+from diagnose_bench.sandbox.output import OutputCollector
+from diagnose_bench.sandbox.runner import encoded, finished, supervise
+from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.seccomp import Extent, filter_program
+from diagnose_bench.sandbox.store import private_folder
+from diagnose_bench.sandbox.user import dropped_id, hand_over
+from diagnose_bench.sandbox.watcher import Watcher, measure_scratch, tasks_of_user
+
+_STOP = b"stop"
+_START_S = 30.0
+_END_S = 5.0
+_MESSAGE = 4096
+_LOST = -int(signal.SIGKILL)
+_START = (
+    "import sys; sys.path.insert(0, sys.argv[1]); "
+    "from diagnose_bench.sandbox.landlock_helper import main; main()"
+)
+_READABLE_KERNEL_FILES = ("/proc/cpuinfo", "/proc/meminfo")
+_READABLE_ETC = ("/etc/ld.so.cache",)
+_SLACK = 4
+"""Alone, the limit of processes counts all of the user's: the watcher counts exactly, and this stops a bomb."""
+
+
+def check_landlock() -> None:
+    """Whether this kernel has what the backend needs.
+
+    Raises
+    ------
+    SandboxUnavailableError
+        It has not; the message says what to type.
+    """
+    message = messages.platform_message()
+    if message is not None:
+        raise SandboxUnavailableError(message)
+    version = landlock_kernel.abi_version()
+    if version < landlock_kernel.MIN_ABI:
+        raise SandboxUnavailableError(messages.landlock_message(version))
+    filter_program()
+
+
+class LandlockSandbox:
+    """Commands read `snapshot` and the system's programs, write `scratch`, and open nothing else.
+
+    Parameters
+    ----------
+    snapshot, scratch, limits, forbidden, own_scratch
+        As for ``BubblewrapSandbox``.
+    may_map : bool
+        Whether to give commands a file tree of their own where that is possible.
+    """
+
+    def __init__(
+        self,
+        snapshot: Path,
+        scratch: Path,
+        *,
+        limits: Limits,
+        forbidden: Sequence[Path] = (),
+        own_scratch: bool = False,
+        may_map: bool = True,
+    ) -> None:
+        check_landlock()
+        self._masked = policy.masks((*policy.project_paths(), *forbidden))
+        self.snapshot = snapshot.resolve()
+        self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
+        self.limits = limits
+        self._own_scratch = own_scratch
+        self._is_closed = False
+        self._ending = threading.Event()
+        self._one_at_a_time = threading.Lock()
+        uid = dropped_id()
+        if uid is not None:
+            hand_over(self.scratch, uid)
+            for path in (self.snapshot, self.scratch):
+                if (blocked := policy.unreachable_parent(path, uid)) is not None:
+                    raise SandboxUnavailableError(messages.unreachable_message(uid, blocked))
+        self._usage = measure_scratch(self.scratch, limits)
+        self._temporary: Path | None = None
+        self._helper = _Helper()
+        try:
+            # Needed where nothing is mapped; made before, since the helper cannot ask for it.
+            self._temporary = private_folder(uid=uid)
+            if uid is not None:
+                hand_over(self._temporary, uid)
+            is_mapped = self._helper.start(self._config(uid, may_map))
+        except BaseException:
+            self.close()
+            raise
+        self.backend = "landlock" if is_mapped else "landlock-bare"
+        self.capabilities = Capabilities(
+            has_own_paths=is_mapped, hides_names=is_mapped, hides_processes=False
+        )
+        if is_mapped:
+            remove_tree(self._temporary)
+            self._temporary = None
+        self._n_tasks_before = 0 if is_mapped else tasks_of_user(os.geteuid() if uid is None else uid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def stop(self) -> None:
+        """End a command that runs, called from another thread; later commands end at once, too."""
+        self._ending.set()
+
+    def close(self) -> None:
+        """End the helper, and remove the scratch folder if it is the sandbox's own."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._helper.close()
+            for folder in (self._temporary, self.scratch if self._own_scratch else None):
+                if folder is not None:
+                    remove_tree(folder)
+
+    def environment(self) -> dict[str, str]:
+        """The variables of a command."""
+        if self.capabilities.has_own_paths:
+            return dict(arguments.ENVIRONMENT)
+        return dict(arguments.ENVIRONMENT) | {
+            "HOME": str(self.scratch),
+            "TMPDIR": str(self._temporary),
+            "SNAPSHOT": str(self.snapshot),
+            "SCRATCH": str(self.scratch),
+        }
+
+    def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
+        """Run one bash command in a fresh process.
+
+        Raises
+        ------
+        SandboxError
+            The sandbox has failed, or has been closed.
+        """
+        data = encoded(command)
+        if isinstance(data, ExecResult):
+            return data
+        time_s = self.limits.command_time(timeout_s)
+        output = OutputCollector(self.limits.output_head, self.limits.output_tail)
+        with self._one_at_a_time:
+            read_end, write_end = os.pipe()
+            with os.fdopen(read_end, "rb") as stream:
+                try:
+                    process = self.start(
+                        [os.fsencode(arguments.BASH), b"-c", data],
+                        time_s,
+                        (self._helper.null, write_end, write_end),
+                        stdout=stream,
+                    )
+                finally:
+                    os.close(write_end)
+                ending = supervise(
+                    process,
+                    output,
+                    self.limits,
+                    time_s,
+                    watcher=self.watcher(),
+                    root_pid=lambda: self._helper.pid,
+                    stop=process.stop,
+                    is_ending=self._ending.is_set,
+                )
+            if process.is_lost and ending.limit_hit is None:
+                raise SandboxError("No sandbox: the process that starts its commands has ended.")
+            limit_hit = ending.limit_hit
+            usage = measure_scratch(self.scratch, self.limits)
+            if limit_hit is None and usage.is_over(self.limits, self._usage):
+                limit_hit = "scratch"
+            self._usage = usage
+        code = ending.return_code
+        exit_code = code if code >= 0 else 128 - code
+        return finished(exit_code, limit_hit, ending, output, self.limits, time_s)
+
+    def watcher(self) -> Watcher:
+        """What keeps the limits of one command that the kernel does not keep."""
+        return Watcher(
+            self.limits,
+            self.scratch,
+            self._usage,
+            temporary=self._temporary,
+            # The helper's two processes are counted, too.
+            max_tasks=None if self.capabilities.has_own_paths else self.limits.processes + 2,
+        )
+
+    def start(
+        self,
+        command: Sequence[bytes],
+        time_s: float,
+        descriptors: tuple[int, int, int],
+        *,
+        stdout: IO[bytes] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> HelperCommand:
+        """Start a command with these descriptors as 0, 1 and 2."""
+        if self._is_closed:
+            raise SandboxError("This sandbox has been closed; open another one.")
+        # In a user namespace of its own only its own processes count, with the helper itself.
+        most = self.limits.processes + (
+            1 if self.capabilities.has_own_paths else _SLACK * self.limits.processes + self._n_tasks_before
+        )
+        limits = self.limits.resource_limits(time_s, processes=most)
+        request = {
+            "argv": [base64.b64encode(word).decode() for word in command],
+            "environment": self.environment() | dict(environment or {}),
+            "cwd": "/scratch" if self.capabilities.has_own_paths else str(self.scratch),
+            "limits": [(RESOURCES[name], *both) for name, both in limits.items()],
+        }
+        return self._helper.run(request, descriptors, stdout)
+
+    def _config(self, uid: int | None, may_map: bool) -> dict[str, Any]:
+        devices = [f"/dev/{name}" for name in DEVICES]
+        covered = [*policy.MASKED_FOLDERS, *map(str, self._masked)]
+        system = [folder for folder in policy.SYSTEM_FOLDERS if os.path.isdir(folder)]
+        folders = [folder for folder in system if not os.path.islink(folder)]
+        shared = [*_READABLE_ETC, *_READABLE_KERNEL_FILES]
+        return {
+            "uid": uid,
+            "may_map": may_map,
+            "system": system,
+            "masked": covered,
+            "etc": {path: base64.b64encode(data).decode() for path, data in arguments.ETC_FILES.items()},
+            "devices": devices,
+            "binds": {path: path for path in (*folders, *_READABLE_ETC, "/proc", *devices)}
+            | {"/snapshot": str(self.snapshot), "/scratch": str(self.scratch)},
+            "writable_binds": ["/scratch", "/proc"],
+            "memory_disks": {"/tmp": self.limits.tmp_mb * MIB, "/dev/shm": self.limits.shm_mb * MIB},
+            "mapped": {
+                "read_only": [*folders, *shared, "/etc", "/snapshot"],
+                "devices": devices,
+                "writable": ["/scratch", "/tmp", "/dev/shm"],
+                "temporary": ["/tmp", "/dev/shm"],
+            },
+            "bare": {
+                "read_only": [
+                    *(place for folder in folders for place in outside_of(folder, covered)),
+                    *shared,
+                    str(self.snapshot),
+                ],
+                "devices": devices,
+                "writable": [str(self.scratch), str(self._temporary)],
+                "temporary": [str(self._temporary)],
+            },
+            "seccomp": {
+                form: base64.b64encode(filter_program(extent=extent)).decode()
+                for form, extent in (("mapped", Extent.LANDLOCK_MAPPED), ("bare", Extent.LANDLOCK_ALONE))
+            },
+        }
+
+
+def outside_of(folder: str, excluded: Iterable[str]) -> list[str]:
+    """Folders and files that together are all of `folder` but what is excluded."""
+    inside = [path for path in map(os.path.realpath, excluded) if Path(path).is_relative_to(folder)]
+    if not inside:
+        return [folder]
+    if folder in inside:
+        return []
+    found = []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_dir(follow_symlinks=False):
+            found += outside_of(entry.path, inside)
+        elif entry.path not in inside and not entry.is_symlink():
+            found.append(entry.path)
+    return found
+
+
+class HelperCommand:
+    """One command that runs under a helper, seen as ``supervise`` wants to see a process."""
+
+    def __init__(self, helper: _Helper, stdout: IO[bytes] | None) -> None:
+        self.stdout = stdout
+        self.is_lost = False
+        self._helper = helper
+        self._code: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, as `subprocess` gives it, or None while it runs."""
+        if self._code is None and self._helper.has_news(0.0):
+            answer = self._helper.answer()
+            self.is_lost = answer is None
+            self._code = _LOST if answer is None else int(answer["status"])
+        return self._code
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit code."""
+        while (code := self.poll()) is None:
+            if not self._helper.has_news(timeout):
+                raise subprocess.TimeoutExpired("command", timeout or 0.0)
+        return code
+
+    def stop(self) -> None:
+        """Have the command and all its processes killed."""
+        if self._code is None:
+            self._helper.tell(_STOP)
+
+    def kill(self) -> None:
+        """Give the helper up: it kills the command and ends when nobody listens any more."""
+        self._helper.hang_up()
+
+
+class _Helper:
+    """The harness's end of the helper process."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket: socket.socket | None = None
+        self.null = -1
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def start(self, config: dict[str, Any]) -> bool:
+        """Start it; True if it gave itself a file tree of its own."""
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = ours
+        self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        root = str(layout.package_folder().parent)
+        with its:
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-B", "-c", _START, root],
+                    stdin=its,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    env={"PATH": "/usr/bin:/bin"},
+                    cwd="/",
+                    start_new_session=True,
+                )
+            except (OSError, subprocess.SubprocessError) as error:
+                raise SandboxError(f"No sandbox: the helper process cannot be started: {error}.") from error
+        with contextlib.suppress(OSError):
+            # If the machine runs out of memory, the shell goes first.
+            Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("800")
+        self._send(config, ())
+        answer = self.answer() if self.has_news(_START_S) else None
+        if answer is None or "ready" not in answer:
+            reason = (answer or {}).get("error", "it did not answer")
+            raise SandboxUnavailableError(messages.landlock_failed(str(reason)))
+        return bool(answer["mapped"])
+
+    def run(
+        self, request: dict[str, Any], descriptors: tuple[int, int, int], stdout: IO[bytes] | None
+    ) -> HelperCommand:
+        self._send(request, descriptors)
+        return HelperCommand(self, stdout)
+
+    def _send(self, value: dict[str, Any], descriptors: tuple[int, ...]) -> None:
+        if self._socket is None:
+            raise SandboxError("No sandbox: the process that starts its commands has ended.")
+        handle = os.memfd_create("request")
+        try:
+            with os.fdopen(handle, "wb", closefd=False) as file:
+                file.write(json.dumps(value).encode())
+            socket.send_fds(self._socket, [b"run"], [handle, *descriptors])
+        except OSError as error:
+            raise SandboxError("No sandbox: the process that starts its commands has ended.") from error
+        finally:
+            os.close(handle)
+
+    def has_news(self, timeout_s: float | None) -> bool:
+        if self._socket is None:
+            return True
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return bool(poll.poll(None if timeout_s is None else 1000 * timeout_s))
+
+    def answer(self) -> dict[str, Any] | None:
+        """What it says; None if it is gone."""
+        try:
+            data = b"" if self._socket is None else self._socket.recv(_MESSAGE)
+        except OSError:
+            data = b""
+        return json.loads(data) if data else None
+
+    def tell(self, message: bytes) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):
+                self._socket.send(message)
+
+    def hang_up(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def close(self) -> None:
+        self.hang_up()
+        if self._process is not None:
+            try:
+                self._process.wait(_END_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        if self.null >= 0:
+            os.close(self.null)
+            self.null = -1
