@@ -45,6 +45,15 @@ class ExecResult:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One question to a sandbox: what has to hold, whether it does, and what was found."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a backend isolates beyond files, network and limits, which all but ``none`` do.
 

@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gc
 import json
 import os
 import resource
 import select
 import signal
 import socket
-from typing import Any, NoReturn
 
 from diagnose_bench.sandbox import landlock_kernel as kernel
 from diagnose_bench.sandbox.landlock_root import build_root
-from diagnose_bench.sandbox.scratch import empty_folder
+from diagnose_bench.sandbox.removal import empty_folder
+
+TYPE_CHECKING = False  # importing typing would make every fork dearer
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 STOP = b"stop"
 _N_DESCRIPTORS = 4
@@ -155,6 +159,9 @@ class Helper:
 
     def serve(self) -> None:
         """Run commands until the harness goes away."""
+        # A collection in a child would copy every page that it looks at.
+        gc.disable()
+        gc.freeze()
         _report(self._harness, {"ready": True, "mapped": self._is_mapped})
         while True:
             try:

@@ -10,8 +10,11 @@ import ctypes
 import os
 import stat
 import struct
-from collections.abc import Iterable
 from functools import cache
+
+TYPE_CHECKING = False  # importing typing would make every fork of the helper dearer
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MIN_ABI = 6
 """Linux 6.12: the first Landlock that keeps signals and abstract sockets inside."""

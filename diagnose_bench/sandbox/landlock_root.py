@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import Any
+import socket
 
 from diagnose_bench.sandbox import landlock_kernel as kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 INNER_ID = 1000
 DEVICES = ("null", "zero", "full", "random", "urandom")
@@ -51,6 +55,7 @@ def _build(config: dict[str, Any]) -> None:
     uid, gid = os.geteuid(), os.getegid()
     kernel.unshare(_NAMESPACES)
     kernel.write_id_maps(uid, gid, INNER_ID)
+    socket.sethostname("incident")
     kernel.mount(None, "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     # Held open: the new root may lie over the folders that they are in.
     sources = {

@@ -34,7 +34,7 @@ TOO_OLD = (
 )
 NOT_LINUX = (
     "No sandbox: it needs Linux. macOS: run inside Docker, Podman machine or Lima. "
-    "Windows: use WSL2; WSL1 has no namespaces."
+    "Windows: use WSL2; WSL1 has no namespaces. See docs/threat-model.md."
 )
 NO_PRLIMIT = (
     "No sandbox: /usr/bin/prlimit is missing. Install util-linux from the system's packages "
@@ -73,6 +73,30 @@ def neither_message(bubblewrap: str, landlock: str) -> str:
     """For a machine on which no backend works."""
     first = landlock.removeprefix("No sandbox: ")
     return f"{bubblewrap} Landlock, which `--sandbox auto` takes instead, does not work either: {first}"
+
+
+def instead_message(bubblewrap: str) -> str:
+    """For a run that ``auto`` gives Landlock."""
+    cause = bubblewrap.removeprefix("No sandbox: ")
+    return (
+        "NOTE: the sandbox is Landlock, which is weaker than bubblewrap (see docs/threat-model.md): the run's "
+        f"signature says so. Why not bubblewrap: {cause}"
+    )
+
+
+def no_engine_message(engine: str) -> str:
+    """For a container engine that is not there."""
+    package = {"docker": "docker.io"}.get(engine, engine)
+    return f'No sandbox: {engine} is not installed. Install it (Debian/Ubuntu: "sudo apt-get install {package}").'
+
+
+def engine_message(engine: str, image: str, printed: bytes) -> str:
+    """For an engine that could not run a container."""
+    said = " ".join(printed.decode("utf-8", "replace").split())[:500]
+    return (
+        f"No sandbox: {engine} could not run a container of {image} (it said: {said or 'nothing'}). The image "
+        f'has to be on this machine ("{engine} pull {image}") and to hold bash and python3.'
+    )
 
 
 def setuid_message(path: str) -> str:
