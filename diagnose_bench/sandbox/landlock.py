@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -42,14 +43,18 @@ _START_S = 30.0
 _END_S = 5.0
 _MESSAGE = 4096
 _LOST = -int(signal.SIGKILL)
-# The packages without what they load: the smaller the helper, the faster it starts a command.
-_START = """
+_MODULES = ("landlock_kernel", "removal", "landlock_root", "landlock_helper")
+_PYTHONS = (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3")
+"""The helper needs nothing but the standard library."""
+_START_MODULES = """
 import sys, types
-for name, folder in zip(("diagnose_bench", "diagnose_bench.sandbox"), sys.argv[1:]):
-    sys.modules[name] = types.ModuleType(name)
-    sys.modules[name].__path__ = [folder]
-from diagnose_bench.sandbox.landlock_helper import main
-main()
+packages = [types.ModuleType(name) for name in ("diagnose_bench", "diagnose_bench.sandbox")]
+sys.modules.update({package.__name__: package for package in packages})
+for name, source in SOURCES.items():
+    module = types.ModuleType("diagnose_bench.sandbox." + name)
+    sys.modules[module.__name__] = module
+    setattr(packages[1], name, module)
+    exec(compile(source, name, "exec"), module.__dict__)
 """
 _READABLE_KERNEL_FILES = ("/proc/cpuinfo", "/proc/meminfo")
 _READABLE_ETC = ("/etc/ld.so.cache",)
@@ -304,6 +309,27 @@ def outside_of(folder: str, excluded: Iterable[str]) -> list[str]:
     return found
 
 
+@cache
+def standalone(modules: tuple[str, ...], last_line: str) -> bytes:
+    """A program of some modules of this package that loads nothing else of it.
+
+    Notes
+    -----
+    The smaller a process, the faster it forks; and whoever runs it need not be able to read our files.
+    """
+    folder = layout.package_folder() / "sandbox"
+    sources = {name: (folder / f"{name}.py").read_text(encoding="utf-8") for name in modules}
+    return f"SOURCES = {sources!r}\n{_START_MODULES}\n{last_line}\n".encode()
+
+
+def python() -> str:
+    """A Python that the caller may start."""
+    for path in _PYTHONS:
+        if path and os.access(path, os.X_OK):
+            return path
+    raise SandboxUnavailableError(messages.NO_PYTHON)
+
+
 class HelperCommand:
     """One command that runs under a helper, seen as ``supervise`` wants to see a process."""
 
@@ -355,11 +381,14 @@ class _Helper:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        package = layout.package_folder()
-        with its:
+        code = os.memfd_create("helper", 0)
+        with its, os.fdopen(code, "wb") as file:
+            file.write(standalone(_MODULES, "packages[1].landlock_helper.main()"))
+            file.flush()
             try:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", "-B", "-c", _START, str(package), str(package / "sandbox")],
+                    [python(), "-I", "-S", "-B", f"/proc/self/fd/{code}"],
+                    pass_fds=(code,),
                     stdin=its,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
