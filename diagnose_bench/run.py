@@ -30,6 +30,7 @@ from diagnose_bench.records import PlannedTrial, Policy, RunManifest, SandboxInf
 from diagnose_bench.run_shells import RunShells, host_facts
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths
 from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.opening import BACKENDS, is_known
 from diagnose_bench.snapshot import SnapshotManifest
 from diagnose_bench.store import RunStore, check_free
 from diagnose_bench.suite import Scenario, Suite, verify_scenario
@@ -53,7 +54,7 @@ class RunOptions:
     scenarios : tuple of str
         Ids or numbers to narrow the plan to; such a run has no suite headline.
     sandbox : str
-        ``auto``, ``bwrap`` or ``none``.
+        One of ``sandbox.BACKENDS``.
     limits : Limits
         Of every command in the sandbox.
     resume : bool
@@ -86,6 +87,8 @@ class RunOptions:
             raise UsageError(f"--max-turns {self.max_turns}: give a number from 1.")
         if not (math.isfinite(self.time_limit_s) and self.time_limit_s > 0):
             raise UsageError(f"--time-limit {self.time_limit_s}: give a number of seconds above 0.")
+        if not is_known(self.sandbox):
+            raise UsageError(f"--sandbox {self.sandbox}: unknown. Known are {', '.join(BACKENDS)}.")
         for path in self.hide:
             if not path.exists():
                 raise UsageError(f"--hide {path}: does not exist.")

@@ -14,14 +14,14 @@ from types import TracebackType
 from typing import Any
 
 from diagnose_bench.errors import SandboxUnavailableError
-from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.user import dropped_id
+from diagnose_bench.sandbox.base import Capabilities, Sandbox
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree
-from diagnose_bench.sandbox.self_check import self_check
+from diagnose_bench.sandbox.self_check import choose
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
+from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.suite import Scenario
 
 
@@ -44,6 +44,7 @@ class RunShells:
         self.limits = limits
         self.backend = backend
         self._tools: ToolReport | None = None
+        self._capabilities: Capabilities | None = None
 
     def __enter__(self) -> RunShells:
         self._uid = None if self._asked == "none" else dropped_id()
@@ -73,13 +74,21 @@ class RunShells:
 
     @contextmanager
     def opened(self, copy: Path) -> Iterator[Sandbox]:
-        """One trial's sandbox over a staged copy; its scratch folder lies beside the copies."""
+        """One trial's sandbox over a staged copy; its scratch folder lies beside the copies.
+
+        Raises
+        ------
+        SandboxError
+            The copy is not what it was, found before or after the trial.
+        """
+        self._store.check(copy)
         scratch = private_folder(self.folder, uid=self._uid)
         try:
             with open_sandbox(
                 self._asked, copy, scratch=scratch, limits=self.limits, forbidden=self._forbidden
             ) as sandbox:
                 yield sandbox
+            self._store.check(copy)
         finally:
             remove_tree(scratch)
 
@@ -96,18 +105,22 @@ class RunShells:
         SandboxUnavailableError
             The isolation does not hold, or a tool that every agent needs is missing.
         """
-        self_check(self._asked, limits=self.limits, forbidden=self._forbidden)
+        choice = choose(self._asked, limits=self.limits, forbidden=self._forbidden)
+        self._asked = choice.backend
         with self.staged(scenario) as copy, self.opened(copy) as sandbox:
             self.backend = sandbox.backend
+            self._capabilities = sandbox.capabilities
             self._tools = probe_tools(sandbox)
-        return list(self._tools.warnings)
+        return [note for note in (choice.note, *self._tools.warnings) if note]
 
     def host(self) -> dict[str, Any]:
-        """The machine and the tools of the sandbox, for run.json."""
-        tools = self._tools
-        return host_facts() | (
-            {} if tools is None else {"tools": tools.versions, "tools_digest": tools.digest}
-        )
+        """The machine, and the tools and the isolation of the sandbox, for run.json."""
+        facts = host_facts()
+        if self._tools is not None:
+            facts |= {"tools": self._tools.versions, "tools_digest": self._tools.digest}
+        if self._capabilities is not None:
+            facts["isolation"] = self._capabilities.as_dict()
+        return facts
 
 
 def host_facts() -> dict[str, Any]:

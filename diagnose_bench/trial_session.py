@@ -136,7 +136,14 @@ class Session:
                 return CommandReply(TIME_TO_SUBMIT, NOT_RUN)
             result = self._execute(command, timeout_s)
         self._check_open()
-        return CommandReply(result.shown, result.exit_code, _turns_left(left) if left <= TURNS_TOLD else "")
+        notices = (self._paths_notice(command), _turns_left(left) if left <= TURNS_TOLD else "")
+        return CommandReply(result.shown, result.exit_code, "\n".join(filter(None, notices)))
+
+    def _paths_notice(self, command: str) -> str:
+        """Where the snapshot lies if not at /snapshot: at first, and whenever the names are used anyway."""
+        notice = "" if self._sandbox is None else self._sandbox.capabilities.notice
+        is_due = self.n_commands == 1 or "/snapshot" in command or "/scratch" in command
+        return f"[diagnose-bench] {notice}" if notice and is_due else ""
 
     def _execute(self, command: str, timeout_s: float | None) -> ExecResult:
         if self._sandbox is None or self._log is None:

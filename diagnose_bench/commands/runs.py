@@ -93,7 +93,9 @@ def run(
     no_repair: Annotated[
         bool, typer.Option("--no-repair", help="Take printed answers as they are, repair no syntax.")
     ] = False,
-    sandbox: Annotated[str, typer.Option(help="auto, bwrap, or none (no isolation, no safe pass).")] = "auto",
+    sandbox: Annotated[
+        str, typer.Option(help="auto, bwrap, landlock, docker:IMAGE, podman:IMAGE, or none (no safe pass).")
+    ] = "auto",
     name: Annotated[str | None, typer.Option(help="What a program is called in results.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of the run (default: runs/<suite>-<agent>-<time>).")

@@ -44,7 +44,9 @@ def shell(
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Take a --snapshot that fails the checks (links, devices).")
     ] = False,
-    sandbox: Annotated[str, typer.Option(help="auto, bwrap, or none (no isolation).")] = "auto",
+    sandbox: Annotated[
+        str, typer.Option(help="auto, bwrap, landlock, docker:IMAGE, podman:IMAGE, or none (no isolation).")
+    ] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds for one command (default 30).")] = None,
     memory_mb: Annotated[int | None, typer.Option(help="Memory of a command, MiB.")] = None,
     disk_mb: Annotated[int | None, typer.Option(help="Size of /scratch, MiB.")] = None,
@@ -94,11 +96,11 @@ def _open_and_run(
     memory_mb: int | None,
     disk_mb: int | None,
 ) -> int:
-    from diagnose_bench.sandbox.user import dropped_id
     from diagnose_bench.sandbox.interactive import run_interactive
     from diagnose_bench.sandbox.limits import Limits
     from diagnose_bench.sandbox.opening import open_sandbox
     from diagnose_bench.sandbox.store import SnapshotStore
+    from diagnose_bench.sandbox.user import dropped_id
 
     limits = Limits().adjusted(command_s=time_limit, memory_mb=memory_mb, disk_mb=disk_mb)
     with SnapshotStore(uid=dropped_id()) as store:

@@ -82,8 +82,8 @@ class Capabilities:
 
 
 PATHS_NOTICE = (
-    "On this machine the snapshot is the folder $SNAPSHOT and the scratch folder is $SCRATCH (also the current "
-    "folder): there is no /snapshot and no /scratch. Write those variables in commands."
+    "On this machine the snapshot is the folder $SNAPSHOT and the scratch folder is $SCRATCH (also the "
+    "current folder): there is no /snapshot and no /scratch. Write those variables in commands."
 )
 
 

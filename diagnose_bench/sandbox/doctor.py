@@ -8,12 +8,12 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import agent_process
-from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.self_check import self_check
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
+from diagnose_bench.sandbox.user import dropped_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 One helper process for each trial starts a fresh process for each command and ends all that it leaves. Where
 the kernel allows user namespaces the commands get a file tree of their own, with the same paths as in
-bubblewrap (`landlock`); where it does not, Landlock alone keeps the files apart, the snapshot is $SNAPSHOT, and
-names and sizes of other files can be probed (`landlock-bare`).
+bubblewrap (`landlock`); where it does not, Landlock alone keeps the files apart, the snapshot is $SNAPSHOT,
+and names and sizes of other files can be probed (`landlock-bare`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ for name, source in SOURCES.items():
 _READABLE_KERNEL_FILES = ("/proc/cpuinfo", "/proc/meminfo")
 _READABLE_ETC = ("/etc/ld.so.cache",)
 _SLACK = 4
-"""Alone, the limit of processes counts all of the user's: the watcher counts exactly, and this stops a bomb."""
+"""Alone, the kernel counts all processes of the user: the watcher counts exactly, and this stops a bomb."""
 
 
 def check_landlock() -> None:
@@ -160,6 +160,11 @@ class LandlockSandbox:
                 if folder is not None:
                     remove_tree(folder)
 
+    @property
+    def root_pid(self) -> int | None:
+        """The process that all commands descend from."""
+        return self._helper.pid
+
     def environment(self) -> dict[str, str]:
         """The variables of a command."""
         if self.capabilities.has_own_paths:
@@ -202,7 +207,7 @@ class LandlockSandbox:
                     self.limits,
                     time_s,
                     watcher=self.watcher(),
-                    root_pid=lambda: self._helper.pid,
+                    root_pid=lambda: self.root_pid,
                     stop=process.stop,
                     is_ending=self._ending.is_set,
                 )
@@ -389,7 +394,7 @@ class _Helper:
                 self._process = subprocess.Popen(
                     [python(), "-I", "-S", "-B", f"/proc/self/fd/{code}"],
                     pass_fds=(code,),
-                    stdin=its,
+                    stdin=its.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     env={"PATH": "/usr/bin:/bin"},

@@ -81,7 +81,7 @@ def _receive(harness: socket.socket) -> tuple[dict[str, Any], list[int]]:
     EOFError
         The harness is gone, or does not want to go on.
     """
-    message, descriptors = STOP, []
+    message, descriptors = STOP, list[int]()
     while message == STOP and not descriptors:  # it came too late
         message, descriptors, _, _ = socket.recv_fds(harness, _MESSAGE, _N_DESCRIPTORS)
     if not descriptors:
@@ -147,7 +147,9 @@ class Helper:
         files.enforce()
         files.close()
         self._check_scope()
-        self._filter = kernel.SeccompFilter(base64.b64decode(config["seccomp"]["mapped" if self._is_mapped else "bare"]))
+        self._filter = kernel.SeccompFilter(
+            base64.b64decode(config["seccomp"]["mapped" if self._is_mapped else "bare"])
+        )
 
     def _check_scope(self) -> None:
         """Be sure that a signal to everybody stays inside, before one is ever sent."""

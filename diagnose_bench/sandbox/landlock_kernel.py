@@ -103,9 +103,7 @@ class Ruleset:
         attributes = struct.pack("=QQQ", files, _ALL_TCP if tcp else 0, scopes)
         self.files = files
         self._descriptor = _checked(
-            _system_call(
-                _CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)
-            ),
+            _system_call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint32(0)),
             "landlock_create_ruleset",
         )
 
@@ -186,9 +184,7 @@ def unshare(flags: int) -> None:
 def mount(source: str | None, target: str, kind: str | None, flags: int, options: str = "") -> None:
     """Mount something."""
     encoded = [None if text is None else os.fsencode(text) for text in (source, target, kind)]
-    _checked(
-        _libc().mount(*encoded, ctypes.c_ulong(flags), options.encode() or None), f"mount on {target}"
-    )
+    _checked(_libc().mount(*encoded, ctypes.c_ulong(flags), options.encode() or None), f"mount on {target}")
 
 
 def set_mount_flags(target: str, flags: int) -> None:

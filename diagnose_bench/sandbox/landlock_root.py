@@ -27,7 +27,11 @@ _DEVICE_LINKS = {
 }
 _NEW_ROOT = "/tmp"
 _NAMESPACES = (
-    kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
+    kernel.CLONE_NEWUSER
+    | kernel.CLONE_NEWNS
+    | kernel.CLONE_NEWNET
+    | kernel.CLONE_NEWIPC
+    | kernel.CLONE_NEWUTS
 )
 _LOCKED = kernel.MS_NOSUID | kernel.MS_NODEV
 

@@ -101,7 +101,9 @@ class Limits:
             return self.command_s
         return min(max(asked_s, 0.1), self.max_command_s)
 
-    def resource_limits(self, command_s: float, *, processes: int | None = None) -> dict[str, tuple[int, int]]:
+    def resource_limits(
+        self, command_s: float, *, processes: int | None = None
+    ) -> dict[str, tuple[int, int]]:
         """Name to soft and hard limit of every process of a command, as ``setrlimit`` takes them.
 
         Parameters

@@ -79,23 +79,26 @@ def instead_message(bubblewrap: str) -> str:
     """For a run that ``auto`` gives Landlock."""
     cause = bubblewrap.removeprefix("No sandbox: ")
     return (
-        "NOTE: the sandbox is Landlock, which is weaker than bubblewrap (see docs/threat-model.md): the run's "
-        f"signature says so. Why not bubblewrap: {cause}"
+        "NOTE: the sandbox is Landlock, which is weaker than bubblewrap (see docs/threat-model.md): the "
+        f"run's signature says so. Why not bubblewrap: {cause}"
     )
 
 
 def no_engine_message(engine: str) -> str:
     """For a container engine that is not there."""
     package = {"docker": "docker.io"}.get(engine, engine)
-    return f'No sandbox: {engine} is not installed. Install it (Debian/Ubuntu: "sudo apt-get install {package}").'
+    return (
+        f"No sandbox: {engine} is not installed. Install it (Debian/Ubuntu: "
+        f'"sudo apt-get install {package}").'
+    )
 
 
 def engine_message(engine: str, image: str, printed: bytes) -> str:
     """For an engine that could not run a container."""
     said = " ".join(printed.decode("utf-8", "replace").split())[:500]
     return (
-        f"No sandbox: {engine} could not run a container of {image} (it said: {said or 'nothing'}). The image "
-        f'has to be on this machine ("{engine} pull {image}") and to hold bash and python3.'
+        f"No sandbox: {engine} could not run a container of {image} (it said: {said or 'nothing'}). The "
+        f'image has to be on this machine ("{engine} pull {image}") and to hold bash and python3.'
     )
 
 

@@ -88,12 +88,13 @@ def _maker(backend: str) -> Callable[..., Sandbox]:
     engine, _, image = backend.partition(":")
     if image:
         return partial(ContainerSandbox, engine, image)
-    return {
+    makers: dict[str, Callable[..., Sandbox]] = {
         "bwrap": BubblewrapSandbox,
         "landlock": LandlockSandbox,
         "landlock-bare": partial(LandlockSandbox, may_map=False),
         "none": UnsandboxedShell,
-    }[backend]
+    }
+    return makers[backend]
 
 
 def _made(folder: Path) -> Path:

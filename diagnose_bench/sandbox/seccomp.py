@@ -212,11 +212,7 @@ _BY_ARGUMENT = {
 }
 
 DENIED = tuple(
-    sorted(
-        set(NUMBERS)
-        - {*NOT_THERE, *NOT_SUPPORTED, *SHARED_KERNEL, *SHARED_FILES}
-        - _BY_ARGUMENT
-    )
+    sorted(set(NUMBERS) - {*NOT_THERE, *NOT_SUPPORTED, *SHARED_KERNEL, *SHARED_FILES} - _BY_ARGUMENT)
 )
 
 Instruction = tuple[int, int, int, int]

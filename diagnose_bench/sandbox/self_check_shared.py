@@ -216,7 +216,9 @@ def _daemon(sandbox: Sandbox) -> CheckResult:
         time.sleep(0.15)
         is_alive = file.stat().st_size != size
     except OSError as error:
-        return CheckResult("nothing outlives its command", False, f"the daemon did not start: {error.strerror}")
+        return CheckResult(
+            "nothing outlives its command", False, f"the daemon did not start: {error.strerror}"
+        )
     finally:
         sandbox.run('rm -f "${SCRATCH:-/scratch}"/daemon-of-the-self-check')
     return CheckResult("nothing outlives its command", not is_alive, f"daemon alive: {is_alive}")
