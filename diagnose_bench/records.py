@@ -50,8 +50,9 @@ class Policy(_Record):
 class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
-    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for agents of
-    ours that run in the harness, ``confined``, ``unconfined``, or None where no agent process exists.
+    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for
+    agents of ours that run in the harness, ``confined`` (by bubblewrap), ``landlock`` (confined by it; names
+    of hidden files can be seen), ``unconfined``, or None where no agent process exists.
     """
 
     backend: str | None

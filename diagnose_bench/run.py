@@ -41,6 +41,7 @@ from diagnose_bench.trial_session import TrialLimits, now
 BASELINES = ("alerting", "loudest", "upstream", "recent-change")
 """The agents that are run beside any other, each once a scenario."""
 _MOST_REPEATS = 10_000
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ def run_suite(
     has_shell = agent.kind != "replay"
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
+        stack.enter_context(_ending_as_interrupt())
         shells, hidden = None, _hidden(suite, out, options.hide)
         if has_shell:
             shells = stack.enter_context(RunShells(options.sandbox, options.limits, hidden))
@@ -291,7 +293,9 @@ def _manifest(
 def _isolation(agent: Agent, hidden: tuple[Path, ...]) -> str:
     if not isinstance(agent, CommandAgent):
         return "builtin"
-    return "confined" if agent.try_to_confine(hidden) else "unconfined"
+    if not agent.try_to_confine(hidden):
+        return "unconfined"
+    return "landlock" if agent.cover == "landlock" else "confined"
 
 
 def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress: Progress) -> RunSummary:
@@ -360,12 +364,6 @@ def _run_baselines(store: RunStore, suite: Suite, work: _Work, progress: Progres
 @contextmanager
 def _interruptible(store: RunStore) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the current trial, which is discarded, and keep the finished ones."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if is_main else None
     try:
         yield
     except KeyboardInterrupt as error:
@@ -375,6 +373,22 @@ def _interruptible(store: RunStore) -> Iterator[None]:
             f"{store.path}: interrupted; {n_finished} of {len(store.manifest.plan)} trials are finished and "
             "kept. Go on with the same command and --resume."
         ) from error
+
+
+@contextmanager
+def _ending_as_interrupt() -> Iterator[None]:
+    """SIGTERM and the end of the terminal clean up as Ctrl-C does, from the first copy of a snapshot on."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -15,9 +15,10 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.sandbox.base import Capabilities, Sandbox
+from diagnose_bench.sandbox.leftovers import sweep
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.self_check import choose
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
@@ -47,6 +48,7 @@ class RunShells:
         self._capabilities: Capabilities | None = None
 
     def __enter__(self) -> RunShells:
+        sweep()
         self._uid = None if self._asked == "none" else dropped_id()
         self._store = SnapshotStore(uid=self._uid)
         return self

@@ -24,10 +24,10 @@ from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import NICENESS, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
-from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import filter_program
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
@@ -122,7 +122,7 @@ class BubblewrapSandbox:
         if not self._is_closed:
             self._is_closed = True
             if self._own_scratch:
-                remove_tree(self.scratch)
+                remove_claimed(self.scratch)
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command in a fresh sandbox.

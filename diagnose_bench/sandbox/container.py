@@ -21,9 +21,9 @@ from typing import Self
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
@@ -148,7 +148,7 @@ class ContainerSandbox:
         if not self._is_closed:
             self._is_closed = True
             if self._own_scratch:
-                remove_tree(self.scratch)
+                remove_claimed(self.scratch)
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command in a fresh container.

@@ -8,8 +8,8 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import agent_process
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.self_check import self_check
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
@@ -93,7 +93,7 @@ def examine() -> Examination:
     except SandboxError as error:
         return Examination(backends, None, str(error))
     finally:
-        remove_tree(snapshot)
+        remove_claimed(snapshot)
 
 
 def sandbox_report() -> list[BackendReport]:

@@ -29,10 +29,10 @@ from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, landlock_kernel, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.landlock_root import DEVICES
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, RESOURCES, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
-from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import Extent, filter_program
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.sandbox.user import dropped_id, hand_over
@@ -132,7 +132,7 @@ class LandlockSandbox:
             has_own_paths=is_mapped, hides_names=is_mapped, hides_processes=False
         )
         if is_mapped:
-            remove_tree(self._temporary)
+            remove_claimed(self._temporary)
             self._temporary = None
         self._n_tasks_before = 0 if is_mapped else tasks_of_user(os.geteuid() if uid is None else uid)
 
@@ -158,7 +158,7 @@ class LandlockSandbox:
             self._helper.close()
             for folder in (self._temporary, self.scratch if self._own_scratch else None):
                 if folder is not None:
-                    remove_tree(folder)
+                    remove_claimed(folder)
 
     @property
     def root_pid(self) -> int | None:

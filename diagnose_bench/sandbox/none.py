@@ -16,10 +16,11 @@ from typing import Self
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
-from diagnose_bench.sandbox.scratch import Usage, remove_tree
+from diagnose_bench.sandbox.scratch import Usage
 from diagnose_bench.sandbox.watcher import Watcher
 
 
@@ -73,7 +74,7 @@ class UnsandboxedShell:
         if not self._is_closed:
             self._is_closed = True
             if self._own_scratch:
-                remove_tree(self.scratch)
+                remove_claimed(self.scratch)
 
     def environment(self) -> dict[str, str]:
         """The variables of a command."""

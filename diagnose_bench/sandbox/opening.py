@@ -14,9 +14,9 @@ from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
 from diagnose_bench.sandbox.container import ENGINES, ContainerSandbox
 from diagnose_bench.sandbox.landlock import LandlockSandbox
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.none import UnsandboxedShell
-from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.user import dropped_id
 
@@ -72,7 +72,7 @@ def open_sandbox(
         return make(snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own)
     except BaseException:
         if own:
-            remove_tree(home)
+            remove_claimed(home)
         raise
 
 

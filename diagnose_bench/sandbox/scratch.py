@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from diagnose_bench.sandbox.limits import MIB, SCRATCH_MAX_DEPTH, Limits
-from diagnose_bench.sandbox.removal import open_folder, remove_tree
-
-__all__ = ["Usage", "measure", "remove_tree"]
+from diagnose_bench.sandbox.removal import open_folder
 
 
 @dataclass(frozen=True, slots=True)

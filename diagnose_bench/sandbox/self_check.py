@@ -15,9 +15,9 @@ from typing import Any
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import CheckResult, Sandbox
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.self_check_shared import check_shared
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.sandbox.user import dropped_id
@@ -269,7 +269,7 @@ def _checked(
     except SandboxError as error:
         raise SandboxUnavailableError(str(error)) from error
     finally:
-        remove_tree(snapshot)
+        remove_claimed(snapshot)
     for result in results:
         if not result.passed:
             raise SandboxUnavailableError(

@@ -26,6 +26,7 @@ from diagnose_bench.errors import (
 )
 from diagnose_bench.files import sha256_of_file
 from diagnose_bench.sandbox import messages, policy
+from diagnose_bench.sandbox.leftovers import STORE_PREFIX, claim, remove_claimed
 from diagnose_bench.sandbox.removal import remove_tree
 
 _FICLONE = 0x40049409
@@ -49,7 +50,9 @@ def private_folder(parent: Path | None = None, *, uid: int | None = None) -> Pat
             blocked = hindrance
             continue
         try:
-            folder = Path(tempfile.mkdtemp(prefix="incident-", dir=place)).resolve()
+            folder = Path(tempfile.mkdtemp(prefix=STORE_PREFIX, dir=place)).resolve()
+            if parent is None:
+                claim(folder)
         except OSError as error:
             raise SandboxUnavailableError(
                 f"{place}: no folder can be made there: {error.strerror}. Set TMPDIR to another place."
@@ -196,7 +199,7 @@ class SnapshotStore:
         for staged in list(self._staged.values()):
             self.remove(staged)
         if self._own:
-            remove_tree(self.folder)
+            remove_claimed(self.folder)
 
 
 @dataclass(frozen=True, slots=True)

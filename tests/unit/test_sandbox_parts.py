@@ -20,7 +20,8 @@ from diagnose_bench.sandbox import Limits, SnapshotStore, messages, open_sandbox
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
 from diagnose_bench.sandbox.mounts import MountTable
 from diagnose_bench.sandbox.output import OutputCollector
-from diagnose_bench.sandbox.scratch import Usage, measure, remove_tree
+from diagnose_bench.sandbox.removal import remove_tree
+from diagnose_bench.sandbox.scratch import Usage, measure
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.snapshot import build_manifest, manifest_digest
 
