@@ -240,18 +240,25 @@ def schema(
         print_json(schema_named(name))
 
 
-def doctor(format_: FormatOption = Format.TEXT) -> None:
-    """Say what works on this machine: the sandbox, its tools, and what to type where something is missing.
+def doctor(
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Try every door of each sandbox that works (half a minute).")
+    ] = False,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Say what works on this machine: each sandbox, its tools, and what to type where something is missing.
 
-    Exits with 2 when no sandbox works.
+    Exits with 2 when no sandbox works, and with 1 when --deep finds an open door.
 
     Example: diagnose-bench doctor
     """
     from diagnose_bench.sandbox.doctor import examine
 
-    examination = examine()
+    examination = examine(deep=deep)
     if format_ is Format.JSON:
         print_json(examination.as_dict())
     else:
         print(visible(examination.text()))
+    if examination.open_doors:
+        leave(EXIT_NEGATIVE)
     leave(0 if examination.works else EXIT_USAGE)

@@ -21,7 +21,8 @@ from diagnose_bench import layout
 from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.sandbox import messages
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
-from diagnose_bench.sandbox.landlock import check_landlock, python, standalone
+from diagnose_bench.sandbox.landlock import check_landlock
+from diagnose_bench.sandbox.landlock_client import python, standalone
 from diagnose_bench.sandbox.mounts import MountTable
 
 _ALWAYS_HIDDEN = frozenset({".git", "tests", "dist", "build", "snapshots", "ground_truth"})

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from diagnose_bench import layout
-from diagnose_bench.sandbox.landlock import python
+from diagnose_bench.sandbox.landlock_client import python
 from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.user import dropped_id
 

@@ -61,7 +61,9 @@ for name in filter(str.isdigit, os.listdir("/proc")):
     check(has_canary, f"/proc/{name}/environ")
 """),
     ("read", "the command line of another process", 'check(read, f"/proc/{victim}/cmdline")'),
-    ("read", "a descriptor of another process", 'check(has_canary, f"/proc/{victim}/fd/{context[\'held\']}")'),
+    ("read", "a descriptor of another process", """
+check(has_canary, f"/proc/{victim}/fd/{context['held']}")
+"""),
     ("read", "through the root of another process", """
 check(has_canary, f"/proc/{victim}/root{context['paths']['truth']}")
 """),
@@ -79,7 +81,7 @@ check(lambda: call(303, 264, -100, context["paths"]["truth"].encode(), struct.pa
 """),
     ("read", "kernel messages", "check(lambda: call(103, 116, 10, None, 0))", "root"),
     ("read", "devices of the host", """
-for name in ("vda", "sda", "nvme0n1", "mem", "kmsg", "tty0", "console", "ttyS0", "fuse", "kvm", "loop-control"):
+for name in ("vda", "sda", "nvme0n1", "mem", "kmsg", "tty0", "console", "ttyS0", "fuse", "loop-control"):
     check(lambda: os.close(os.open("/dev/" + name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)) or name)
 """, "root"),
     # --- writes
