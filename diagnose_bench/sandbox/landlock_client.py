@@ -103,6 +103,7 @@ class Helper:
 
     @property
     def pid(self) -> int | None:
+        """The outer of its two processes."""
         return None if self._process is None else self._process.pid
 
     def start(self, config: dict[str, Any]) -> bool:
@@ -140,6 +141,7 @@ class Helper:
     def run(
         self, request: dict[str, Any], descriptors: tuple[int, int, int], stdout: IO[bytes] | None
     ) -> HelperCommand:
+        """Have it start a command."""
         self._send(request, descriptors)
         return HelperCommand(self, stdout)
 
@@ -157,6 +159,7 @@ class Helper:
             os.close(handle)
 
     def has_news(self, timeout_s: float | None) -> bool:
+        """Whether it says something, or is gone, within so many seconds (None: wait)."""
         if self._socket is None:
             return True
         poll = select.poll()
@@ -172,16 +175,19 @@ class Helper:
         return json.loads(data) if data else None
 
     def tell(self, message: bytes) -> None:
+        """Send it a word; one that is gone does not hear it."""
         if self._socket is not None:
             with contextlib.suppress(OSError):
                 self._socket.send(message)
 
     def hang_up(self) -> None:
+        """Have it kill what runs and end: nobody listens any more."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
 
     def close(self) -> None:
+        """End it and wait for it."""
         self.hang_up()
         if self._process is not None:
             try:
