@@ -53,7 +53,7 @@ def main() -> NoReturn:
         os._exit(1)
     if helper == 0:
         try:
-            Helper(harness, config, null).serve()
+            Helper(harness, config).serve()
         except BaseException as error:
             _report(harness, {"error": f"{type(error).__name__}: {error}"})
         os._exit(0)
@@ -126,9 +126,10 @@ def _end_all() -> None:
 class Helper:
     """The inner process: one command at a time."""
 
-    def __init__(self, harness: socket.socket, config: dict[str, Any], null: int) -> None:
+    def __init__(self, harness: socket.socket, config: dict[str, Any]) -> None:
         self._harness = harness
-        self._null = null
+        # Not inherited. The outer process takes in the orphans of a helper that died.
+        kernel.become_subreaper()
         self._is_mapped = build_root(config)
         paths = config["mapped" if self._is_mapped else "bare"]
         self._temporary = list(paths["temporary"])
