@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does its whole set-up.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint bench format lock schemas wheel clean sandbox-ready
+.PHONY: demo test lint bench format lock schemas wheel clean sandbox-ready bubblewrap
 
 PYTHON ?= python3
 VENV := .venv
@@ -11,7 +11,7 @@ SOURCES := diagnose_bench scoring tests examples bench hatch_build.py
 demo: $(VENV)/runtime.stamp sandbox-ready
 	$(BIN)/diagnose-bench demo --out runs/demo
 
-test: $(VENV)/dev.stamp sandbox-ready
+test: $(VENV)/dev.stamp bubblewrap
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/dev.stamp
@@ -54,16 +54,29 @@ $(VENV)/dev.stamp: requirements-dev.txt $(VENV)/runtime.stamp
 	$(PIP) install --require-hashes -r requirements-dev.txt
 	@touch $@
 
-# The shell that agents get is a bubblewrap sandbox; there is no weaker fallback.
-sandbox-ready:
-	@if ! command -v bwrap >/dev/null; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+# The shell that agents get is a bubblewrap sandbox, else a Landlock one; with neither nothing is run.
+sandbox-ready: $(VENV)/runtime.stamp
+	@command -v bwrap >/dev/null || { \
+	  if $(BIN)/python -m diagnose_bench.sandbox.ready landlock; then \
+	    echo "bubblewrap is not installed; the sandbox is Landlock, which is weaker (docs/threat-model.md)."; \
+	  elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "Installing bubblewrap (the sandbox)"; \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; \
 	  else \
 	    echo "The sandbox needs bubblewrap. Install it and call make again: sudo apt-get install bubblewrap"; exit 2; \
 	  fi; \
-	fi
+	}
+
+# The tests hold bubblewrap to its promises, too: they need it.
+bubblewrap:
+	@command -v bwrap >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "Installing bubblewrap (the tests try it)"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; \
+	  else \
+	    echo "The tests need bubblewrap. Install it and call make again: sudo apt-get install bubblewrap"; exit 2; \
+	  fi; \
+	}
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
