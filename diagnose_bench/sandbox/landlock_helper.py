@@ -31,12 +31,14 @@ if TYPE_CHECKING:
 STOP = b"stop"
 _N_DESCRIPTORS = 4
 _MESSAGE = 4096
+_MOST_DESCRIPTORS = 1024
 _LOST = 125
 _NICENESS = 5
 
 
 def main() -> NoReturn:
     """Serve the harness on standard input, a socket, until it is closed."""
+    os.closerange(3, _MOST_DESCRIPTORS)  # its own program, which no command is to inherit
     harness = socket.socket(fileno=os.dup(0))
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
@@ -64,7 +66,6 @@ def main() -> NoReturn:
 
 
 def _drop(uid: int | None) -> None:
-    os.nice(_NICENESS)
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
@@ -86,6 +87,8 @@ def _receive(harness: socket.socket) -> tuple[dict[str, Any], list[int]]:
         message, descriptors, _, _ = socket.recv_fds(harness, _MESSAGE, _N_DESCRIPTORS)
     if not descriptors:
         raise EOFError
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
     with os.fdopen(descriptors[0], "rb") as file:
         file.seek(0)
         return json.loads(file.read()), descriptors[1:]
@@ -220,6 +223,7 @@ class Helper:
         """Turn into the command; only system calls from here on."""
         try:
             os.setsid()
+            os.nice(_NICENESS)
             for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number)
             os.chdir(request["cwd"])

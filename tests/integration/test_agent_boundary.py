@@ -65,15 +65,14 @@ def ask(home, command, **options):
     return (done.stdout + done.stderr).decode()
 
 
-HARNESS_PID = os.getpid()
 HELD = [
     "cat truths/1.yaml shortcut/1.yaml runs/other/run.json",
     "cp -r truths work/copy; cat work/copy/*",
     "ln truths/1.yaml work/hard; cat work/hard",
     "mv truths work/moved; cat work/moved/*",
     "cat /proc/self/root/$PWD/truths/1.yaml",
-    f"tr '\\0' '\\n' < /proc/{HARNESS_PID}/environ",
-    f"cat /proc/{HARNESS_PID}/cwd/truths/1.yaml; cat /proc/{HARNESS_PID}/root/$PWD/truths/1.yaml",
+    "tr '\\0' '\\n' < /proc/HARNESS/environ",
+    "cat /proc/HARNESS/cwd/truths/1.yaml; cat /proc/HARNESS/root/$PWD/truths/1.yaml",
     "unshare -Urm cat truths/1.yaml",
     "mount --bind truths work; cat work/*",
 ]
@@ -81,10 +80,11 @@ HELD = [
 
 @pytest.mark.parametrize("command", HELD)
 def test_content_of_truths_and_runs_cannot_be_read(no_bubblewrap, tmp_path, monkeypatch, command):
-    monkeypatch.setenv("LLM_API_KEY_OF_THE_HARNESS", SECRET)
+    monkeypatch.setenv("LLM_API_KEY_OF_THE_RUN", SECRET)
     home = tmp_path / "home"
     home.mkdir()
-    assert SECRET not in ask(home, f"unset LLM_API_KEY_OF_THE_HARNESS; {command}")
+    command = command.replace("HARNESS", str(os.getpid()))
+    assert SECRET not in ask(home, f"unset LLM_API_KEY_OF_THE_RUN; {command}")
 
 
 def test_all_the_rest_works(no_bubblewrap, tmp_path):
@@ -104,7 +104,7 @@ def test_what_is_refused_under_landlock(no_bubblewrap, tmp_path):
     home.mkdir()
     said = ask(
         home,
-        f"kill -0 {HARNESS_PID} && echo signalled; : > {code_folders()[0]}/probe && echo wrote; "
+        f"kill -0 {os.getpid()} && echo signalled; : > {code_folders()[0]}/probe && echo wrote; "
         "echo x > truths/new && echo wrote; rm truths/1.yaml && echo removed; "
         ": > /proc/sys/kernel/core_pattern && echo wrote; true",
     )

@@ -97,6 +97,16 @@ def test_commands_cannot_end_the_process_that_starts_them(sandbox):
     assert sandbox.run("echo alive").text == "alive\n"
 
 
+def test_no_descriptor_is_inherited(sandbox):
+    code = (
+        "import os\n"
+        "for number in range(3, 1024):\n"
+        "    try: os.fstat(number); print(number)\n"
+        "    except OSError: pass"
+    )
+    assert sandbox.run(f"python3 -c '{code}'").text == ""
+
+
 def test_fork_bomb_leaves_nothing(sandbox):
     result = sandbox.run("bomb() { bomb | bomb & }; bomb; sleep 30", timeout_s=1)
     assert result.limit_hit in ("wall", "processes")
