@@ -18,6 +18,11 @@ from diagnose_bench.sandbox.interactive import run_interactive
 pytestmark = pytest.mark.sandbox
 
 
+@pytest.fixture(params=["bwrap", "landlock"])
+def backend(request):
+    return request.param
+
+
 @pytest.fixture
 def snapshot(tmp_path):
     folder = tmp_path / "evidence"
@@ -74,21 +79,21 @@ def session(sandbox, script):
     return code, person.seen
 
 
-def test_person_works_in_the_sandbox(snapshot):
+def test_person_works_in_the_sandbox(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("cat /snapshot/a.txt; id -un; test -e /home || echo isolated; touch /snapshot/x\r")
         person.waits_for(b"Read-only")
         person.types("exit 7\r")
 
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         code, seen = session(sandbox, script)
     assert code == 7
     assert b"evidence\r\nagent\r\nisolated\r\n" in seen
     assert b"no job control" not in seen
 
 
-def test_interrupt_and_window_size_reach_the_shell(snapshot):
+def test_interrupt_and_window_size_reach_the_shell(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("stty size; sleep 1000\r")
@@ -99,7 +104,7 @@ def test_interrupt_and_window_size_reach_the_shell(snapshot):
         person.waits_for(b"still-42")
         person.types("\x04")
 
-    with sandbox_over(snapshot) as sandbox, Person() as person:
+    with sandbox_over(snapshot, backend=backend) as sandbox, Person() as person:
         fcntl.ioctl(person.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
         actor = threading.Thread(target=script, args=(person,))
         actor.start()
@@ -107,33 +112,33 @@ def test_interrupt_and_window_size_reach_the_shell(snapshot):
         actor.join()
 
 
-def test_terminal_is_put_back(snapshot):
-    with sandbox_over(snapshot) as sandbox, Person() as person:
+def test_terminal_is_put_back(snapshot, backend):
+    with sandbox_over(snapshot, backend=backend) as sandbox, Person() as person:
         before = termios.tcgetattr(person.terminal)
         person.types("exit\r")
         assert run_interactive(sandbox, stdin=person.terminal, stdout=person.terminal) == 0
         assert termios.tcgetattr(person.terminal) == before
 
 
-def test_nothing_can_be_typed_into_the_persons_terminal(snapshot):
+def test_nothing_can_be_typed_into_the_persons_terminal(snapshot, backend):
     code = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSTI, b'x')"
 
     def script(person):
         person.waits_for(b"incident:")
         person.types(f'python3 -c "{code}"; exit 3\r')
 
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         exit_code, seen = session(sandbox, script)
     assert exit_code == 3
     assert b"PermissionError" in seen
 
 
-def test_input_from_a_pipe_ends_the_shell(snapshot):
+def test_input_from_a_pipe_ends_the_shell(snapshot, backend):
     read_end, write_end = os.pipe()
     result_read, result_write = os.pipe()
     os.write(write_end, b"echo $((6 * 7)); cat /snapshot/a.txt\n")
     os.close(write_end)
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         assert run_interactive(sandbox, stdin=read_end, stdout=result_write) == 0
     os.close(result_write)
     with os.fdopen(result_read, "rb") as result:
@@ -142,12 +147,12 @@ def test_input_from_a_pipe_ends_the_shell(snapshot):
     assert b"42\r\nevidence\r\n" in shown
 
 
-def test_limit_ends_the_shell_and_says_so(snapshot):
+def test_limit_ends_the_shell_and_says_so(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("for i in $(seq 1000); do : > /scratch/$i; done; sleep 100\r")
 
-    with sandbox_over(snapshot, Limits(scratch_entries=50)) as sandbox:
+    with sandbox_over(snapshot, Limits(scratch_entries=50), backend=backend) as sandbox:
         code, seen = session(sandbox, script)
     assert code == 137
     assert b"[shell stopped: limit scratch]" in seen
