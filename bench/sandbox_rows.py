@@ -93,6 +93,7 @@ def _bare_bash() -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=True,  # as a command: Linux shares the processor by sessions
         env=dict(ENVIRONMENT),
         check=True,
     )
@@ -161,6 +162,7 @@ def _on_the_host(command: str) -> str:
         env=dict(ENVIRONMENT),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        start_new_session=True,  # as a command: Linux shares the processor by sessions
         check=False,  # nothing is found: that is 1
     )
     return done.stdout.decode()
