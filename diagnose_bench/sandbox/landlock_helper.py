@@ -165,7 +165,9 @@ class Helper:
 
     def serve(self) -> None:
         """Run commands until the harness goes away."""
-        # A collection in a child would copy every page that it looks at.
+        # What is settled here need not be done between fork and exec, where every page touched is copied.
+        for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
+            signal.signal(number, signal.SIG_DFL)
         gc.disable()
         gc.freeze()
         _report(self._harness, {"ready": True, "mapped": self._is_mapped})
@@ -227,8 +229,6 @@ class Helper:
             for number, descriptor in enumerate(descriptors):
                 os.dup2(descriptor, number)
             os.chdir(request["cwd"])
-            for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
-                signal.signal(number, signal.SIG_DFL)
             for kind, soft, hard in request["limits"]:
                 resource.setrlimit(kind, (soft, hard))
             scope.enforce()
