@@ -108,7 +108,6 @@ class LandlockSandbox:
         if is_mapped:
             remove_claimed(self._temporary)
             self._temporary = None
-        self._n_tasks_before = 0 if is_mapped else tasks_of_user(os.geteuid() if uid is None else uid)
 
     def __enter__(self) -> Self:
         return self
@@ -186,7 +185,7 @@ class LandlockSandbox:
                     is_ending=self._ending.is_set,
                 )
             if process.is_lost and ending.limit_hit is None:
-                raise SandboxError("No sandbox: the process that starts its commands has ended.")
+                raise SandboxError(f"No sandbox: the process that starts its commands: {process.problem}.")
             limit_hit = ending.limit_hit
             usage = measure_scratch(self.scratch, self.limits)
             if limit_hit is None and usage.is_over(self.limits, self._usage):
@@ -219,16 +218,10 @@ class LandlockSandbox:
         """Start a command with these descriptors as 0, 1 and 2."""
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
-        # In a user namespace of its own only its own processes count, with the helper itself.
-        most = self.limits.processes + (
-            1 if self.capabilities.has_own_paths else _SLACK * self.limits.processes + self._n_tasks_before
-        )
-        limits = self.limits.resource_limits(time_s, processes=most)
         request = {
             "argv": [base64.b64encode(word).decode() for word in command],
             "environment": self.environment() | dict(environment or {}),
-            "cwd": "/scratch" if self.capabilities.has_own_paths else str(self.scratch),
-            "limits": [(RESOURCES[name], *both) for name, both in limits.items()],
+            "cpu": self.limits.resource_limits(time_s)["cpu"],
         }
         return self._helper.run(request, descriptors, stdout)
 
@@ -238,6 +231,10 @@ class LandlockSandbox:
         system = [folder for folder in policy.SYSTEM_FOLDERS if os.path.isdir(folder)]
         folders = [folder for folder in system if not os.path.islink(folder)]
         shared = [*_READABLE_ETC, *_READABLE_KERNEL_FILES]
+        limits = self.limits.resource_limits(self.limits.max_command_s)
+        # In a user namespace of its own only its own processes count, with the helper itself; else all of
+        # the user's.
+        tasks_before = tasks_of_user(os.geteuid() if uid is None else uid)
         return {
             "uid": uid,
             "may_map": may_map,
@@ -254,6 +251,8 @@ class LandlockSandbox:
                 "devices": devices,
                 "writable": ["/scratch", "/tmp", "/dev/shm"],
                 "temporary": ["/tmp", "/dev/shm"],
+                "home": "/scratch",
+                "processes": self._most_processes(self.limits.processes + 1),
             },
             "bare": {
                 "read_only": [
@@ -264,12 +263,18 @@ class LandlockSandbox:
                 "devices": devices,
                 "writable": [str(self.scratch), str(self._temporary)],
                 "temporary": [str(self._temporary)],
+                "home": str(self.scratch),
+                "processes": self._most_processes(_SLACK * self.limits.processes + tasks_before),
             },
+            "limits": [(RESOURCES[name], *both) for name, both in limits.items()],
             "seccomp": {
                 form: base64.b64encode(filter_program(extent=extent)).decode()
                 for form, extent in (("mapped", Extent.LANDLOCK_MAPPED), ("bare", Extent.LANDLOCK_ALONE))
             },
         }
+
+    def _most_processes(self, wanted: int) -> tuple[int, int]:
+        return self.limits.resource_limits(1.0, processes=wanted)["nproc"]
 
 
 def outside_of(folder: str, excluded: Iterable[str]) -> list[str]:

@@ -65,15 +65,17 @@ class HelperCommand:
     def __init__(self, helper: Helper, stdout: IO[bytes] | None) -> None:
         self.stdout = stdout
         self.is_lost = False
+        self.problem = ""
         self._helper = helper
         self._code: int | None = None
 
     def poll(self) -> int | None:
         """The exit code, as `subprocess` gives it, or None while it runs."""
         if self._code is None and self._helper.has_news(0.0):
-            answer = self._helper.answer()
-            self.is_lost = answer is None
-            self._code = _LOST if answer is None else int(answer["status"])
+            answer = self._helper.answer() or {"error": "it has ended"}
+            self.is_lost = "status" not in answer
+            self.problem = str(answer.get("error", ""))
+            self._code = int(answer.get("status", _LOST))
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:

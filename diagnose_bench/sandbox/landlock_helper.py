@@ -5,14 +5,14 @@ ends whatever is left. The inner one takes requests from the harness, starts a c
 and when the command has ended kills everything in its own domain with one call: a daemon, an orphan or a
 fork bomb cannot get out of that, and nothing in there can reach the two.
 
-What it is told comes from the harness alone. Nothing is imported or made between fork and exec.
+What it is told comes from the harness alone.
 """
 
 from __future__ import annotations
 
+import _thread
 import base64
 import contextlib
-import gc
 import json
 import os
 import resource
@@ -136,6 +136,8 @@ class Helper:
         self._is_mapped = build_root(config)
         paths = config["mapped" if self._is_mapped else "bare"]
         self._temporary = list(paths["temporary"])
+        self._home = paths["home"]
+        self._limits = [*config["limits"], (resource.RLIMIT_NPROC, *paths["processes"])]
         files = kernel.Ruleset(
             files=kernel.ALL_FILE_RIGHTS,
             tcp=True,
@@ -165,11 +167,12 @@ class Helper:
 
     def serve(self) -> None:
         """Run commands until the harness goes away."""
-        # What is settled here need not be done between fork and exec, where every page touched is copied.
+        # What commands inherit: they are started without a chance to set anything by themselves.
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
-        gc.disable()
-        gc.freeze()
+        os.chdir(self._home)
+        for kind, soft, hard in self._limits:
+            resource.setrlimit(kind, (soft, hard))
         _report(self._harness, {"ready": True, "mapped": self._is_mapped})
         while True:
             try:
@@ -184,15 +187,13 @@ class Helper:
 
     def _run(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
         """Start a command, wait for it, and end all that it started; None if the harness is gone."""
-        arguments = [base64.b64decode(text) for text in request["argv"]]
-        # Made here: each command gets a domain of its own, from which the helper cannot be reached.
-        scope = kernel.Ruleset(scopes=kernel.SCOPE_SIGNALS | kernel.SCOPE_ABSTRACT_SOCKETS)
-        child = os.fork()
-        if child == 0:
-            self._become(arguments, request, descriptors, scope)
-        scope.close()
+        child = self._start(request, descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+        if child is None:
+            return _LOST
+        with contextlib.suppress(OSError):
+            resource.prlimit(child, resource.RLIMIT_CPU, tuple(request["cpu"]))
         is_wanted = self._wait(child)
         status = _wait_for(child)
         _end_all()
@@ -200,6 +201,42 @@ class Helper:
             if os.listdir(folder):
                 empty_folder(folder)
         return os.waitstatus_to_exitcode(status) if is_wanted else None
+
+    def _start(self, request: dict[str, Any], descriptors: list[int]) -> int | None:
+        """Start a command from a thread that has put itself under the domain and the filter of the command.
+
+        Notes
+        -----
+        Both belong to a thread, not to its process. So the command can be started without a copy of this
+        process's memory, which costs more than all the rest; the thread ends at once.
+        """
+        arguments = [base64.b64decode(text) for text in request["argv"]]
+        actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(descriptors)]
+        # Each command gets a domain of its own, from which this process cannot be reached.
+        scope = kernel.Ruleset(scopes=kernel.SCOPE_SIGNALS | kernel.SCOPE_ABSTRACT_SOCKETS)
+        started: list[int] = []
+        has_ended = _thread.allocate_lock()
+        has_ended.acquire()
+
+        def start() -> None:
+            try:
+                os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
+                scope.enforce()
+                self._filter.put_on()
+                environment = request["environment"]
+                started.append(
+                    os.posix_spawn(arguments[0], arguments, environment, file_actions=actions, setsid=True)
+                )
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    os.write(descriptors[2], f"the command could not be started: {error}\n".encode())
+            finally:
+                has_ended.release()
+
+        _thread.start_new_thread(start, ())
+        has_ended.acquire()
+        scope.close()
+        return started[0] if started else None
 
     def _wait(self, child: int) -> bool:
         """Wait for the end of a command, and end it when told so; False if the harness is gone."""
@@ -218,23 +255,3 @@ class Helper:
                 _kill_all()
         finally:
             os.close(handle)
-
-    def _become(
-        self, arguments: list[bytes], request: dict[str, Any], descriptors: list[int], scope: kernel.Ruleset
-    ) -> NoReturn:
-        """Turn into the command; only system calls from here on."""
-        try:
-            os.setsid()
-            os.nice(_NICENESS)
-            for number, descriptor in enumerate(descriptors):
-                os.dup2(descriptor, number)
-            os.chdir(request["cwd"])
-            for kind, soft, hard in request["limits"]:
-                resource.setrlimit(kind, (soft, hard))
-            scope.enforce()
-            self._filter.put_on()
-            os.execve(arguments[0], arguments, request["environment"])
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                os.write(2, f"the command could not be started: {error}\n".encode())
-        os._exit(_LOST)

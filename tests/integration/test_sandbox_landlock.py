@@ -128,6 +128,14 @@ def test_closed_sandbox_runs_nothing(sandbox):
         sandbox.run("true")
 
 
+def test_too_little_memory_to_start_anything_is_told(snapshot):
+    with (
+        sandbox_over(snapshot, Limits(memory_mb=4), backend="landlock") as sandbox,
+        pytest.raises(SandboxError, match="No sandbox"),
+    ):
+        sandbox.run("true")
+
+
 def test_death_of_the_helper_is_our_fault_and_leaves_nothing(sandbox):
     inner = [pid for pid in process_tree(sandbox.root_pid) if pid != sandbox.root_pid]
     timer = threading.Timer(0.3, os.kill, (inner[0], signal.SIGKILL))
