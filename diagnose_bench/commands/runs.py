@@ -148,7 +148,9 @@ def run(
         print(visible(_plan_text(summary)))
     else:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in sorted(summary.outcomes.items()))
-        print(visible(f"Run: {summary.path}\nOutcomes: {counts}"))
+        sandbox = summary.manifest.sandbox
+        walls = f"Sandbox: {sandbox.backend or '-'}, agent process {sandbox.agent_process or '-'}"
+        print(visible(f"Run: {summary.path}\n{walls}\nOutcomes: {counts}"))
         print(visible(f"Next: diagnose-bench score {summary.path}"))
     if not dry_run and not summary.is_complete:
         say("Some trials failed through a fault of ours and are unscored; run again with --resume --out.")
