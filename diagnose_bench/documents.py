@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from diagnose_bench.errors import DiagnoseBenchError, SuiteError
 from diagnose_bench.files import read_bytes
 
 _MAX_BYTES = 256 << 20
 _MAX_LISTED = 5
+_RESTORE = "Mend it, or fetch the suite again."
 
 
 class Document(BaseModel):
@@ -23,6 +24,9 @@ class Document(BaseModel):
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
+
+# Literal[1] would take true, which equals 1 in Python and not in JSON.
+VersionOne = Annotated[int, Field(ge=1, le=1)]
 
 _Model = TypeVar("_Model", bound=Document)
 
@@ -51,7 +55,8 @@ def load_document(path: Path, model: type[_Model], what: str, version: int) -> _
     except SuiteError:
         raise
     except DiagnoseBenchError as error:
-        raise SuiteError(str(error)) from error
+        advice = "" if isinstance(error.__cause__, OSError) else f" {_RESTORE}"
+        raise SuiteError(f"{error}{advice}") from error
     value = _parse(data, path, what)
     _check_version(value, path, what, version)
     try:
@@ -87,9 +92,9 @@ def _parse(data: bytes, path: Path, what: str) -> Any:
     try:
         return json.loads(data, object_pairs_hook=_no_duplicates)
     except RecursionError as error:
-        raise SuiteError(f"{path}: the {what} is nested too deeply.") from error
+        raise SuiteError(f"{path}: the {what} is nested too deeply. {_RESTORE}") from error
     except ValueError as error:
-        raise SuiteError(f"{path}: the {what} is not JSON: {error}.") from error
+        raise SuiteError(f"{path}: the {what} is not JSON: {error}. {_RESTORE}") from error
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -103,7 +108,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_version(value: Any, path: Path, what: str, version: int) -> None:
     if not isinstance(value, dict):
-        raise SuiteError(f"{path}: the {what} must be a JSON object, not {type(value).__name__}.")
+        raise SuiteError(f"{path}: the {what} must be a JSON object, not {type(value).__name__}. {_RESTORE}")
     found = value.get("format_version")
     if not isinstance(found, int) or isinstance(found, bool):
         raise SuiteError(

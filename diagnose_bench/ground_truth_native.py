@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from diagnose_bench.documents import VersionOne
 from diagnose_bench.entity import parse_canonical
 from diagnose_bench.ground_truth_checks import Draft
 from diagnose_bench.ground_truth_models import Decoy, Evidence, Group, Match, Propagation
@@ -77,7 +78,7 @@ class NativeProvenance(_Part):
 class NativeTruth(_Part):
     """The ground truth of one scenario."""
 
-    format_version: Literal[1]
+    format_version: VersionOne
     scenario_id: str = Field(min_length=1, max_length=200)
     title: str = ""
     groups: list[NativeGroup]

@@ -16,6 +16,7 @@ import jsonpatch
 import jsonpointer
 from pydantic import BaseModel, ConfigDict, Field
 
+from diagnose_bench.documents import VersionOne
 from diagnose_bench.errors import DiagnoseBenchError, GroundTruthError
 from diagnose_bench.files import read_bytes, sha256_of_bytes
 from diagnose_bench.ground_truth_document import MAX_TRUTH_BYTES, count_values, parse_document
@@ -46,7 +47,7 @@ class _Patch(_Part):
 
 
 class _File(_Part):
-    format_version: Literal[1]
+    format_version: VersionOne
     patches: list[_Patch]
 
 

@@ -1,6 +1,6 @@
 """What a run leaves on disk: run.json, trial.json, commands.jsonl as models (contracts section 6).
 
-Shared by the run side, which writes them, and by the score side, which reads them. No logic beyond validation.
+Shared by the run side, which writes them, and the score side, which reads them. Nothing but validation.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
+import shlex
 import signal
 import threading
 from collections import Counter
@@ -24,10 +25,10 @@ from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import IncompleteRunError, UsageError
-from diagnose_bench.layout import data_root, truth_folder_of
+from diagnose_bench.layout import truth_folder_of
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, Policy, RunManifest, SandboxInfo, SuiteInfo, TrialRecord
-from diagnose_bench.run_shells import RunShells, host_facts
+from diagnose_bench.run_shells import RunShells, hidden_folders, host_facts, require_visible
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.opening import BACKENDS, is_known
@@ -65,7 +66,7 @@ class RunOptions:
     baselines : bool
         Run the baseline agents beside an agent that is none itself.
     hide : tuple of Path
-        More folders that neither the agent's own process nor its shell may see, such as truths kept elsewhere.
+        More folders that neither the agent's own process nor its shell may see, such as other truths.
     """
 
     repeats: int = 3
@@ -92,7 +93,7 @@ class RunOptions:
             raise UsageError(f"--sandbox {self.sandbox}: unknown. Known are {', '.join(BACKENDS)}.")
         for path in self.hide:
             if not path.exists():
-                raise UsageError(f"--hide {path}: does not exist.")
+                raise UsageError(f"--hide {path}: does not exist. What is to be hidden must be there.")
 
 
 class Progress(Protocol):
@@ -202,12 +203,13 @@ def run_suite(
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
         stack.enter_context(_ending_as_interrupt())
-        shells, hidden = None, _hidden(suite, out, options.hide)
+        shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:
             shells = stack.enter_context(RunShells(options.sandbox, options.limits, hidden))
             argv = agent.argv if isinstance(agent, CommandAgent) else ()
             truths = [truth_folder_of(suite.path)]
             hidden = (*hidden, shells.folder, *agent_hidden_paths(suite.path, truths, out, argv))
+            require_visible(argv, hidden)
             for message in shells.check(scenarios[0]):
                 progress.note(message)
         manifest = _manifest(suite, agent, options, plan, shells, hidden)
@@ -237,20 +239,6 @@ def _chosen(suite: Suite, options: RunOptions) -> tuple[Scenario, ...]:
         return suite.scenarios
     wanted = {suite.scenario(name).id for name in options.scenarios}
     return tuple(scenario for scenario in suite.scenarios if scenario.id in wanted)
-
-
-def _hidden(suite: Suite, out: Path, more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Truths, snapshots and runs, of this suite and of the bundled ones, and what the caller names."""
-    suite_path = suite.path.resolve()
-    folders = (
-        truth_folder_of(suite_path).parent,
-        suite_path.parent,
-        data_root() / "ground_truth",
-        data_root() / "snapshots",
-        out.resolve(),
-        *(path.resolve() for path in more),
-    )
-    return tuple(dict.fromkeys(folders))
 
 
 def _manifest(
@@ -363,7 +351,7 @@ def _run_baselines(store: RunStore, suite: Suite, work: _Work, progress: Progres
 
 @contextmanager
 def _interruptible(store: RunStore) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the current trial, which is discarded, and keep the finished ones."""
+    """Ctrl-C, SIGTERM and a lost terminal end the current trial, which is discarded; finished ones stay."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -371,7 +359,7 @@ def _interruptible(store: RunStore) -> Iterator[None]:
         n_finished = sum(record.outcome.is_scored for record in records)
         raise IncompleteRunError(
             f"{store.path}: interrupted; {n_finished} of {len(store.manifest.plan)} trials are finished and "
-            "kept. Go on with the same command and --resume."
+            f"kept. Go on with the same command, --out {shlex.quote(str(store.path))} and --resume."
         ) from error
 
 

@@ -1,4 +1,4 @@
-"""The sandboxes of one run: probe and self-check once, stage a snapshot, open one sandbox a trial.
+"""The sandboxes of one run: what is hidden, probe and self-check once, stage a snapshot, one sandbox a trial.
 
 Knows where truths and runs lie only as paths to hide; opens none of them.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from diagnose_bench.errors import SandboxUnavailableError
+from diagnose_bench.errors import SandboxUnavailableError, UsageError
+from diagnose_bench.layout import data_root, truth_folder_of
 from diagnose_bench.sandbox.base import Capabilities, Sandbox
 from diagnose_bench.sandbox.leftovers import sweep
-from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.limits import DISK_RESERVE_MB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.sandbox.self_check import choose
@@ -24,6 +27,8 @@ from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
 from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.suite import Scenario
+
+_LEAST_FREE_MB = 16
 
 
 class RunShells:
@@ -107,13 +112,29 @@ class RunShells:
         SandboxUnavailableError
             The isolation does not hold, or a tool that every agent needs is missing.
         """
+        notes = self._check_space()
         choice = choose(self._asked, limits=self.limits, forbidden=self._forbidden)
         self._asked = choice.backend
         with self.staged(scenario) as copy, self.opened(copy) as sandbox:
             self.backend = sandbox.backend
             self._capabilities = sandbox.capabilities
             self._tools = probe_tools(sandbox)
-        return [note for note in (choice.note, *self._tools.warnings) if note]
+        return [note for note in (choice.note, *notes, *self._tools.warnings) if note]
+
+    def _check_space(self) -> list[str]:
+        """Look at the disk first: a full one would look like an isolation that does not hold."""
+        place, free_mb = self.folder.parent, shutil.disk_usage(self.folder).free >> 20
+        if free_mb < _LEAST_FREE_MB:
+            raise SandboxUnavailableError(
+                f"{place}: No space left on device: {free_mb} MB are free, and the sandbox needs "
+                f"{_LEAST_FREE_MB}. Free some space, or set TMPDIR to another place."
+            )
+        if free_mb < DISK_RESERVE_MB:
+            return [
+                f"{place}: {free_mb} MB are free; below {DISK_RESERVE_MB} MB every command that writes to "
+                "/scratch is stopped. Free some space, or set TMPDIR to another place."
+            ]
+        return []
 
     def host(self) -> dict[str, Any]:
         """The machine, and the tools and the isolation of the sandbox, for run.json."""
@@ -135,3 +156,35 @@ def host_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "is_root": os.geteuid() == 0,
     }
+
+
+def hidden_folders(suite_path: Path, out: Path, more: Sequence[Path]) -> tuple[Path, ...]:
+    """Truths, snapshots and runs, of this suite and of the bundled ones, and what the caller names."""
+    suite_path = suite_path.resolve()
+    folders = (
+        truth_folder_of(suite_path).parent,
+        suite_path.parent,
+        data_root() / "ground_truth",
+        data_root() / "snapshots",
+        out.resolve(),
+        *(path.resolve() for path in more),
+    )
+    return tuple(dict.fromkeys(folders))
+
+
+def require_visible(argv: Sequence[str], hidden: Sequence[Path]) -> None:
+    """Refuse a program that its own cover would hide, as every trial would fail.
+
+    Raises
+    ------
+    UsageError
+        A file that the command line names, or our own Python that SHELL and SUBMIT need, would be hidden.
+    """
+    needed = [word for word in argv if os.path.isabs(word) and os.path.isfile(word)]
+    for path in [*needed, sys.executable] if argv else []:
+        for folder in hidden:
+            if Path(path).resolve().is_relative_to(folder.resolve()):
+                raise UsageError(
+                    f"{path}: lies in {folder}, which agents must not see, so the agent could not work. "
+                    "Put it elsewhere, or hide less."
+                )

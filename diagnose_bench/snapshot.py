@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, field_validator, model_validator
 
-from diagnose_bench.documents import Document, document_schema, load_document
+from diagnose_bench.documents import Document, VersionOne, document_schema, load_document
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.snapshot_rows import classify, count_rows
@@ -101,7 +101,7 @@ class FileEntry(Document):
 class SnapshotManifest(Document):
     """``snapshot.json``."""
 
-    format_version: Literal[1] = SNAPSHOT_FORMAT_VERSION
+    format_version: VersionOne = SNAPSHOT_FORMAT_VERSION
     window: Window
     files: tuple[FileEntry, ...]
     sources: tuple[str, ...] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints, model_validator
 
-from diagnose_bench.documents import Document, document_schema, load_document
+from diagnose_bench.documents import Document, VersionOne, document_schema, load_document
 from diagnose_bench.files import canonical_json, sha256_of_bytes
 
 SUITE_NAME = "suite.json"
@@ -29,7 +29,7 @@ class SuiteEntry(Document):
 class SuiteFile(Document):
     """``suite.json``."""
 
-    format_version: Literal[1] = SUITE_FORMAT_VERSION
+    format_version: VersionOne = SUITE_FORMAT_VERSION
     name: Identifier
     version: Annotated[str, StringConstraints(min_length=1, max_length=100)]
     pass_score: Annotated[float, Field(gt=0, le=1)] = 1.0

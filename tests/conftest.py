@@ -11,8 +11,10 @@ from hypothesis import settings
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 # No time assertions anywhere: the machine that runs the tests may be slow or shared.
-settings.register_profile("default-here", deadline=None, max_examples=60)
-settings.load_profile("default-here")
+# The examples are the same on every machine; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("fixed", deadline=None, max_examples=60, derandomize=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 
 @pytest.fixture(scope="session")
