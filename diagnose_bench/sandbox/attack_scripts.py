@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from diagnose_bench.sandbox.attack_bombs import LIMIT_SCRIPTS
+
 # What every script may use. `check` prints OPEN if its function comes back with something.
 PRELUDE = r"""
 import ctypes, errno, fcntl, json, os, resource, select, signal, socket, struct, subprocess, sys, termios
@@ -36,6 +38,17 @@ def has_canary(path):
 def call(x86, arm, *arguments):
     number = x86 if machine == "x86_64" else arm
     return libc.syscall(ctypes.c_long(number), *arguments) >= 0
+
+def outlive(main):
+    # Leave the file once the command itself has ended, however long that takes.
+    while True:
+        try:
+            os.kill(main, 0)
+        except ProcessLookupError:
+            break
+        time.sleep(0.02)
+    open(scratch + "/OPEN", "a").close()
+    os._exit(0)
 
 def sends(family, kind, address):
     with socket.socket(family, kind) as out:
@@ -321,128 +334,5 @@ check(lambda: call(438, 438, handle, context["held"], 0))
     ("process", "another processor", """
 check(lambda: os.sched_setaffinity(0, os.sched_getaffinity(0)) or "affinity")
 """),
-    # --- limits
-    ("limit", "a fork bomb", """
-for number in range(limits["processes"] + 200 if limits["processes"] < 1000 else 250):
-    if os.fork() == 0:
-        time.sleep(60)
-        os._exit(0)
-time.sleep(0.5)
-opened("all started")
-"""),
-    ("limit", "a thread bomb", """
-threads = [threading.Thread(target=time.sleep, args=(60,), daemon=True) for _ in range(250)]
-for thread in threads:
-    thread.start()
-time.sleep(0.5)
-opened("all started")
-sys.stdout.flush()
-os._exit(0)
-"""),
-    ("limit", "memory of one process", 'bytearray(1 << 30)\nopened("a GiB")'),
-    ("limit", "memory of many processes", """
-for number in range(4):
-    if os.fork() == 0:
-        hoard = bytearray(b"x") * (150 << 20)
-        time.sleep(60)
-time.sleep(1.4)
-opened("600 MiB")
-"""),
-    ("limit", "a large file", """
-with open(scratch + "/large", "wb", 0) as file:
-    for number in range(32):
-        file.write(bytes(1 << 20))
-opened("32 MiB")
-"""),
-    ("limit", "a sparse file", """
-with open(scratch + "/sparse", "wb") as file:
-    os.truncate(file.fileno(), 1 << 33)
-opened("8 GiB")
-"""),
-    ("limit", "the disk", """
-for number in range(20):
-    with open(f"{scratch}/{number}", "wb", 0) as file:
-        file.write(bytes(8 << 20))
-    time.sleep(0.05)
-time.sleep(0.5)
-opened("160 MiB")
-"""),
-    ("limit", "reserved space", """
-with open(scratch + "/reserved", "wb") as file:
-    check(lambda: libc.fallocate(file.fileno(), 0, ctypes.c_long(0), ctypes.c_long(8 << 20)) == 0)
-"""),
-    ("limit", "many files", """
-for number in range(4000):
-    open(f"{scratch}/{number}", "x").close()
-time.sleep(0.5)
-opened("4,000 files")
-"""),
-    ("limit", "temporary files", """
-for number in range(8):
-    with open(f"{temporary}/attack-{number}", "wb", 0) as file:
-        file.write(bytes(8 << 20))
-time.sleep(0.5)
-for number in range(8):
-    os.unlink(f"{temporary}/attack-{number}")
-opened("64 MiB")
-"""),
-    ("limit", "shared memory files", """
-for number in range(8):
-    with open(f"/dev/shm/attack-{number}", "wb", 0) as file:
-        file.write(bytes(8 << 20))
-time.sleep(0.5)
-for number in range(8):
-    os.unlink(f"/dev/shm/attack-{number}")
-opened("64 MiB")
-"""),
-    ("limit", "descriptors", """
-held = [open("/dev/null") for _ in range(1000)]
-opened("1,000 open")
-"""),
-    ("limit", "output", """
-for number in range(32):
-    os.write(1, b"x" * (1 << 19) + b"\\n")
-    time.sleep(0.01)
-opened("16 MiB")
-"""),
-    ("limit", "time", "time.sleep(2.6)\nopened('slept on')"),
-    ("limit", "processor time", """
-end = time.monotonic() + 2.6
-while time.monotonic() < end:
-    pass
-opened("worked on")
-"""),
-    # --- leftovers
-    ("leftover", "a daemon", """
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        for number in range(3):
-            os.close(number)
-        time.sleep(0.3)
-        open(scratch + "/OPEN", "x").close()
-        os._exit(0)
-    os._exit(0)
-""", "settles"),
-    ("leftover", "a daemon that ignores signals", """
-if os.fork() == 0:
-    os.setsid()
-    for number in range(1, 32):
-        try:
-            signal.signal(number, signal.SIG_IGN)
-        except OSError:
-            pass
-    time.sleep(0.3)
-    open(scratch + "/OPEN", "x").close()
-    os._exit(0)
-""", "settles"),
-    ("leftover", "many daemons", """
-for number in range(20):
-    if os.fork() == 0:
-        os.setsid()
-        if os.fork() == 0:
-            time.sleep(0.3)
-            open(scratch + "/OPEN", "a").close()
-        os._exit(0)
-""", "settles"),
+    *LIMIT_SCRIPTS,
 )  # fmt: skip
