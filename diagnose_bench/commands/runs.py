@@ -165,7 +165,7 @@ def run(
         counts = ", ".join(f"{outcome} {count}" for outcome, count in sorted(summary.outcomes.items()))
         info = summary.manifest.sandbox
         walls = f"Sandbox: {info.backend or '-'}, agent process {info.agent_process or '-'}"
-        show(f"Run: {summary.path}\n{walls}\nOutcomes: {counts}")
+        show(f"Run: {summary.path}\nOutcomes: {counts}\n{walls}")
         if summary.is_complete:
             show(f"Next: diagnose-bench score {shlex.quote(str(summary.path))}")
     if not dry_run and not summary.is_complete:
