@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from diagnose_bench.errors import SandboxError
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
@@ -42,7 +43,12 @@ class UnsandboxedShell:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
+        if extras.toolbox is not None or extras.observer is not None:
+            raise SandboxUnavailableError(
+                "--toolbox and --audit need a sandbox: leave them out with --sandbox none."
+            )
         print(messages.WITHOUT_SANDBOX, file=sys.stderr)
         self.snapshot = snapshot.resolve()
         self.scratch = scratch.resolve()

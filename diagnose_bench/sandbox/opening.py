@@ -10,6 +10,7 @@ from diagnose_bench.errors import SandboxPolicyError, UsageError
 from diagnose_bench.sandbox import policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.none import UnsandboxedShell
 from diagnose_bench.sandbox.scratch import remove_tree
@@ -25,6 +26,7 @@ def open_sandbox(
     scratch: Path | None = None,
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> Sandbox:
     """Open a sandbox over one snapshot, for one trial.
 
@@ -41,6 +43,8 @@ def open_sandbox(
         None takes the defaults.
     forbidden : sequence of Path
         Truths, runs and whatever else must not be visible, beside the project's own folders.
+    extras : Extras
+        Toolbox, decoys, observer.
 
     Raises
     ------
@@ -61,7 +65,9 @@ def open_sandbox(
     own = scratch is None
     home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
-        return kind(snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own)
+        return kind(
+            snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own, extras=extras
+        )
     except BaseException:
         if own:
             remove_tree(home)

@@ -200,8 +200,15 @@ def _rules_by_argument() -> Iterable[tuple[str, list[Instruction]]]:
         )
 
 
-def instructions(machine: str) -> list[Instruction]:
+def instructions(machine: str, handed_on: frozenset[str] = frozenset()) -> list[Instruction]:
     """The filter for one architecture, as (code, jump true, jump false, value).
+
+    Parameters
+    ----------
+    machine : str
+        As ``uname`` names it.
+    handed_on : frozenset of str
+        Calls that are left to another filter, which has to refuse them.
 
     Raises
     ------
@@ -223,16 +230,16 @@ def instructions(machine: str) -> list[Instruction]:
         (NOT_SUPPORTED, errno.EOPNOTSUPP),
     ):
         for name in names:
-            if (call := NUMBERS[name][column]) is not None:
+            if name not in handed_on and (call := NUMBERS[name][column]) is not None:
                 program += [_equal(call, 0, 1), _refuse(number)]
     for name, rule in _rules_by_argument():
-        if (call := NUMBERS[name][column]) is not None:
+        if name not in handed_on and (call := NUMBERS[name][column]) is not None:
             program += [_equal(call, 0, len(rule)), *rule]
     return [*program, _return(ALLOW)]
 
 
 @cache
-def filter_program(machine: str | None = None) -> bytes:
+def filter_program(machine: str | None = None, handed_on: frozenset[str] = frozenset()) -> bytes:
     """The filter as the kernel reads it (an array of ``struct sock_filter``); default: this machine."""
-    program = instructions(machine or os.uname().machine)
+    program = instructions(machine or os.uname().machine, handed_on)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
