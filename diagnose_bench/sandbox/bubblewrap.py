@@ -126,7 +126,8 @@ class BubblewrapSandbox:
         self._id = dropped_id()
         if self._id is not None:
             _hand_over(self.scratch, self._id)
-            for path in (self.snapshot, self.scratch, *(source for source, _ in extras.binds())):
+            shown = [source if source.is_dir() else source.parent for source, _ in extras.binds()]
+            for path in (self.snapshot, self.scratch, *shown):
                 if (blocked := policy.unreachable_parent(path, self._id)) is not None:
                     raise SandboxUnavailableError(messages.unreachable_message(self._id, blocked))
         self._usage = measure_scratch(self.scratch, limits)

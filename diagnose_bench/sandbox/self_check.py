@@ -16,6 +16,7 @@ from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree
@@ -190,7 +191,11 @@ def _judge(found: dict[str, Any], limits: Limits, question: dict[str, Any]) -> l
 
 
 def self_check(
-    backend: str = "auto", *, limits: Limits | None = None, forbidden: Sequence[Path] = ()
+    backend: str = "auto",
+    *,
+    limits: Limits | None = None,
+    forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> list[CheckResult]:
     """Open a sandbox over an empty snapshot, ask it the nine questions, and refuse at a wrong answer.
 
@@ -205,7 +210,7 @@ def self_check(
     snapshot = private_folder(uid=dropped_id())
     try:
         snapshot.chmod(0o755)
-        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden) as sandbox:
+        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden, extras=extras) as sandbox:
             results = check_sandbox(sandbox, forbidden)
     except SandboxUnavailableError:
         raise
