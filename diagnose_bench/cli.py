@@ -1,13 +1,16 @@
 """The command line: it turns errors into one message and one exit code. What a command does is in `commands`.
 
-Exit codes: 0 done, 1 a negative verdict, 2 usage or set-up error, 3 incomplete or not decidable.
-Nothing heavy is imported here, so that ``--help`` stays fast.
+Exit codes: 0 done, 1 a negative verdict, 2 usage or set-up error, 3 incomplete or not decidable; ``shell``
+has its own. Nothing heavy is imported here, so that ``--help`` stays fast.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -15,49 +18,49 @@ from typer.core import TyperGroup
 
 from diagnose_bench import __version__
 from diagnose_bench.commands import data, reporting, runs, shell
-from diagnose_bench.commands.common import EXIT_INCOMPLETE, EXIT_USAGE, say
+from diagnose_bench.commands.common import (
+    EXIT_INCOMPLETE,
+    EXIT_USAGE,
+    is_usage_error,
+    message_of,
+    say,
+    show,
+    silence,
+)
 from diagnose_bench.errors import DiagnoseBenchError
 
 
-class _Group(TyperGroup):
+@contextlib.contextmanager
+def _one_message() -> Iterator[None]:
     """Errors end here: one message on stderr, one exit code, no traceback."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort, SystemExit):
+        raise
+    except KeyboardInterrupt as error:
+        say("diagnose-bench: interrupted.")
+        raise typer.Exit(EXIT_INCOMPLETE) from error
+    except BrokenPipeError as error:
+        # The reader of a help text has seen enough.
+        silence()
+        raise typer.Exit(0) from error
+    except Exception as error:
+        if is_usage_error(error):
+            raise
+        say(f"diagnose-bench: {message_of(error)}")
+        code = error.exit_code if isinstance(error, DiagnoseBenchError) else EXIT_USAGE
+        raise typer.Exit(code) from error
+
+
+class _Group(TyperGroup):
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        # Here --version and --help print.
+        with _one_message():
+            return super().make_context(*args, **options)
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _one_message():
             return super().invoke(ctx)
-        except DiagnoseBenchError as error:
-            say(f"diagnose-bench: {error}")
-            raise typer.Exit(error.exit_code) from error
-        except KeyboardInterrupt as error:
-            say("diagnose-bench: interrupted.")
-            raise typer.Exit(EXIT_INCOMPLETE) from error
-        except BrokenPipeError as error:
-            # The reader of stdout went away (`| head`); nothing more can be printed, not even at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from error
-        except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            say(
-                f"diagnose-bench: {place}{error.strerror or error}. Check its rights and the free space."
-            )
-            raise typer.Exit(EXIT_USAGE) from error
-        except (typer.Exit, typer.Abort, SystemExit):
-            raise
-        except Exception as error:
-            if os.environ.get("DIAGNOSE_BENCH_DEBUG") or _is_usage_error(error):
-                raise
-            say(
-                f"diagnose-bench: unexpected {type(error).__name__}: {error}\n"
-                "This is a fault of diagnose-bench. Finished trials are kept. "
-                "Set DIAGNOSE_BENCH_DEBUG=1 and call again to see where it happened."
-            )
-            raise typer.Exit(EXIT_USAGE) from error
-
-
-def _is_usage_error(error: Exception) -> bool:
-    # typer carries its own click, so its base class is found through an exception that typer exports.
-    click_exception = typer.BadParameter.__mro__[2]
-    return isinstance(error, click_exception)
 
 
 app = typer.Typer(
@@ -73,7 +76,7 @@ app = typer.Typer(
 
 def _print_version(value: bool) -> None:
     if value:
-        print(f"diagnose-bench {__version__}")
+        show(f"diagnose-bench {__version__}")
         raise typer.Exit(0)
 
 
@@ -94,4 +97,21 @@ data.add_to(app)
 
 def main() -> None:
     """Entry point of the ``diagnose-bench`` command."""
-    app()
+    _open_streams()
+    app(prog_name="diagnose-bench")
+
+
+def _open_streams() -> None:
+    """Let every character be printed somehow, and fill a gap among the descriptors 0 to 2.
+
+    The next file that is opened would take the free one, and every message would be written into it.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.reconfigure(errors="backslashreplace")

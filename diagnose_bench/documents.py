@@ -16,6 +16,7 @@ from diagnose_bench.files import read_bytes
 
 _MAX_BYTES = 256 << 20
 _MAX_LISTED = 5
+_RESTORE = "Mend it, or fetch the suite again."
 
 
 class Document(BaseModel):
@@ -51,7 +52,8 @@ def load_document(path: Path, model: type[_Model], what: str, version: int) -> _
     except SuiteError:
         raise
     except DiagnoseBenchError as error:
-        raise SuiteError(str(error)) from error
+        advice = "" if isinstance(error.__cause__, OSError) else f" {_RESTORE}"
+        raise SuiteError(f"{error}{advice}") from error
     value = _parse(data, path, what)
     _check_version(value, path, what, version)
     try:
@@ -87,9 +89,9 @@ def _parse(data: bytes, path: Path, what: str) -> Any:
     try:
         return json.loads(data, object_pairs_hook=_no_duplicates)
     except RecursionError as error:
-        raise SuiteError(f"{path}: the {what} is nested too deeply.") from error
+        raise SuiteError(f"{path}: the {what} is nested too deeply. {_RESTORE}") from error
     except ValueError as error:
-        raise SuiteError(f"{path}: the {what} is not JSON: {error}.") from error
+        raise SuiteError(f"{path}: the {what} is not JSON: {error}. {_RESTORE}") from error
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _check_version(value: Any, path: Path, what: str, version: int) -> None:
     if not isinstance(value, dict):
-        raise SuiteError(f"{path}: the {what} must be a JSON object, not {type(value).__name__}.")
+        raise SuiteError(f"{path}: the {what} must be a JSON object, not {type(value).__name__}. {_RESTORE}")
     found = value.get("format_version")
     if not isinstance(found, int) or isinstance(found, bool):
         raise SuiteError(

@@ -15,7 +15,8 @@
         RunFormatError              written by another format version, or damaged
         IncompleteRunError          not decidable yet; exit code 3
 
-The fault decides the class: what the agent did wrong is data (an outcome), never an exception that ends a run.
+The fault decides the class: what the agent did wrong is data (an outcome), never an exception that ends
+a run.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -78,7 +79,20 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 
 def _write_message(path: Path, error: OSError) -> str:
-    return f"{path}: cannot write: {error.strerror}. Free some space or choose another folder, then try again."
+    return f"{path}: cannot write: {error.strerror}. {remedy_of(error)}"
+
+
+def remedy_of(error: OSError) -> str:
+    """What a person can do about an error of the operating system."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        return "Free some space or choose another place, then try again."
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return "Mend the permissions or choose another place, then try again."
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return "Check the path: its folder must exist."
+    if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN):
+        return "Close other programs or raise the limit (ulimit), then try again."
+    return "Choose another place, then try again."
 
 
 def _sync_folder(folder: Path) -> None:
@@ -115,7 +129,9 @@ def read_bytes(path: Path, what: str, max_bytes: int | None = None) -> bytes:
             raise DiagnoseBenchError(f"{path}: the {what} is larger than {max_bytes} bytes.")
         return path.read_bytes()
     except OSError as error:
-        raise DiagnoseBenchError(f"{path}: cannot read the {what}: {error.strerror}.") from error
+        raise DiagnoseBenchError(
+            f"{path}: cannot read the {what}: {error.strerror}. Check its permissions."
+        ) from error
 
 
 def read_json(path: Path, what: str) -> Any:

@@ -77,6 +77,10 @@ def _scenario(scenario: Scenario, truth: GroundTruth | None) -> list[LintFinding
             findings += check()
         except DiagnoseBenchError as error:
             findings.append(LintFinding(scenario.id, name, False, str(error)))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            # Records come from outside: a field of another type than the native layout has is a finding.
+            detail = f"a record is not of the native layout: {type(error).__name__}: {error}"
+            findings.append(LintFinding(scenario.id, name, False, detail))
     return findings
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from diagnose_bench.entity import parse_canonical
 from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.ground_truth_models import Group
 from diagnose_bench.lint_files import SnapshotFiles
@@ -23,7 +24,7 @@ def check_truth(scenario_id: str, truth: GroundTruth, files: SnapshotFiles) -> l
     resolver = Resolver(truth, files.inventory)
     return [
         _answers(scenario_id, truth, files, resolver),
-        _bystanders(scenario_id, truth, resolver),
+        _bystanders(scenario_id, truth, files, resolver),
         _evidence(scenario_id, truth, files),
         _leaks(scenario_id, truth, files),
     ]
@@ -94,7 +95,9 @@ def _arbitrary(files: SnapshotFiles, resolver: Resolver) -> str | None:
     return None
 
 
-def _bystanders(scenario_id: str, truth: GroundTruth, resolver: Resolver) -> LintFinding:
+def _bystanders(
+    scenario_id: str, truth: GroundTruth, files: SnapshotFiles, resolver: Resolver
+) -> LintFinding:
     roots = {group.id for group in truth.root_groups}
     accepted = {member for aliases in truth.aliases if roots & set(aliases) for member in aliases}
     names = [name for group in truth.groups if group.id not in roots | accepted for name in group.entities]
@@ -106,7 +109,7 @@ def _bystanders(scenario_id: str, truth: GroundTruth, resolver: Resolver) -> Lin
         resolved = _alone(resolver, name).entities[0]
         if resolved.class_ is EntityClass.ROOT_CAUSE:
             problems.append(f"{name} is a victim or decoy and counts as a root cause")
-        elif resolved.class_ is EntityClass.UNKNOWN:
+        elif files.inventory.as_known(parse_canonical(name)) not in files.inventory:
             problems.append(f"{name} is not in the snapshot")
     return judge(scenario_id, "bystanders", problems, f"{len(names)} victims and decoys score 0")
 

@@ -1,6 +1,6 @@
 """What a run leaves on disk: run.json, trial.json, commands.jsonl as models (contracts section 6).
 
-Shared by the run side, which writes them, and by the score side, which reads them. No logic beyond validation.
+Shared by the run side, which writes them, and the score side, which reads them. Nothing but validation.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Policy(_Record):
 class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
-    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for agents of
-    ours that run in the harness, ``confined``, ``unconfined``, or None where no agent process exists.
+    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for our own
+    agents that run in the harness, ``confined``, ``unconfined``, or None where no agent process exists.
     """
 
     backend: str | None

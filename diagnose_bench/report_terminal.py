@@ -1,7 +1,12 @@
-"""The report for a terminal: tables of fixed text and visible names. Nothing untrusted is read as markup."""
+"""The report for a terminal: tables of fixed text and visible names. Nothing untrusted is read as markup.
+
+Everything fits the 80 columns of an ordinary terminal, as far as the names of agents let it.
+"""
 
 from __future__ import annotations
 
+import io
+import re
 import sys
 from typing import TextIO
 
@@ -14,6 +19,7 @@ from diagnose_bench.report import (
     VERDICT_MARKS,
     VERDICT_WORDS,
     Report,
+    ReportRow,
     count_text,
     marks,
     number_or_bounds,
@@ -26,6 +32,10 @@ from diagnose_bench.text import visible
 
 _WIDTH_OF_A_FILE = 120
 _KIND_STYLES = {"agent": "bold", "baseline": "", "blind": "dim"}
+_LEGEND = (
+    "Over: scenarios x repeats. Strict: the same answers under the strict profile. Lift: points above the "
+    "better of the two answers that saw nothing (constant name, always empty)."
+)
 
 
 def print_report(report: Report, file: TextIO | None = None, *, width: int | None = None) -> None:
@@ -42,59 +52,72 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
     """
     stream = sys.stdout if file is None else file
     is_terminal = stream.isatty()
+    # Rendered before it is written: the stream's own failures are the caller's, not the console's.
     console = Console(
-        file=stream,
+        file=io.StringIO(),
         width=width or (None if is_terminal else _WIDTH_OF_A_FILE),
+        force_terminal=is_terminal,
         markup=False,
         highlight=False,
         emoji=False,
     )
-    console.print(_agents_table(report))
-    console.print(_scenario_table(report))
-    console.print(_counts_table(report))
-    legend = "  ".join(f"{VERDICT_MARKS[verdict]} {word}" for verdict, word in VERDICT_WORDS.items())
-    console.print(Text(f"One sign per repeat: {legend}", style="dim"))
-    for notice in report.notices:
-        console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
-    found = signatures(report)
-    for labels, signature in found:
-        label = f"{_clean(labels)}: " if len(found) > 1 else ""
-        # One line whatever the width: a signature is copied, and a break in it would be copied too.
-        console.print(Text(f"{label}{_clean(signature)}"), soft_wrap=True)
+    with console.capture() as capture:
+        console.print(_agents_table(report))
+        console.print(Text(_LEGEND, style="dim"))
+        console.print()
+        console.print(_scenario_table(report))
+        legend = "  ".join(f"{VERDICT_MARKS[verdict]} {word}" for verdict, word in VERDICT_WORDS.items())
+        console.print(Text(f"One sign per repeat: {legend}", style="dim"))
+        console.print()
+        console.print(_counts_table(report))
+        for notice in report.notices:
+            console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
+        found = signatures(report)
+        for labels, signature in found:
+            label = f"{_clean(labels)}: " if len(found) > 1 else ""
+            # One line whatever the width: a signature is copied, and a break in it would be copied too.
+            console.print(Text(f"{label}{_clean(signature)}"), soft_wrap=True)
+    stream.write("".join(f"{line.rstrip()}\n" for line in capture.get().rstrip("\n").split("\n")))
 
 
 def _agents_table(report: Report) -> Table:
-    table = _table("Average precision at full recall")
-    table.add_column("Agent", overflow="fold")
-    table.add_column("Score", justify="right", no_wrap=True)
-    table.add_column("Averaged over")
-    for name in ("Full recall", "Exact", "Ranked", "Strict", "Blind", "Lift"):
+    table = _table("Average precision at full recall, in %")
+    table.add_column("Agent", overflow="fold", min_width=12)
+    table.add_column("Score", justify="right", min_width=5)
+    table.add_column("Over", overflow="fold", min_width=5)
+    for name in ("Full\nrecall", "Exact", "Ranked", "Strict", "Lift"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in report.rows:
         table.add_row(
             Text(_clean(row.name)),
-            number_or_bounds(row.number, row.bounds),
-            row.averaged_over,
-            *map(percent, (row.full_recall_rate, row.exact_rate, row.ranked, row.strict, row.blind)),
-            points(row.lift),
+            _bare(number_or_bounds(row.number, row.bounds)),
+            re.sub(" (?:scenario|repeat)s?", "", row.averaged_over),
+            *(("",) * 5 if row.kind == "blind" else _rates(row)),
             style=_KIND_STYLES[row.kind],
         )
     return table
 
 
+def _rates(row: ReportRow) -> tuple[str, ...]:
+    values = (row.full_recall_rate, row.exact_rate, row.ranked, row.strict)
+    return (*(_bare(percent(value)) for value in values), points(row.lift))
+
+
 def _scenario_table(report: Report) -> Table:
-    table = _table("Scores by scenario")
-    table.add_column("Scenario", overflow="fold")
+    table = _table("Scores by scenario, in %")
+    table.add_column("Scenario", overflow="fold", min_width=12)
     shown = [row for row in report.rows if row.kind != "blind"]
     for row in shown:
-        table.add_column(Text(_clean(row.name)), justify="right", overflow="fold")
+        name = _clean(row.name)
+        heading = name.replace(":", ":\n", 1) if name.startswith("baseline:") else name
+        table.add_column(Text(heading), justify="right", overflow="fold", min_width=5)
     for scenario_id in report.scenario_ids:
         cells = []
         for row in shown:
-            cell = percent(row.scenarios.get(scenario_id))
+            cell = _bare(percent(row.scenarios.get(scenario_id)))
             agent = next((one for one in report.agents if one.label == row.name), None)
             scenario = scenario_of(agent.scorecard, scenario_id) if agent else None
-            cells.append(f"{cell}  {marks(scenario.trials)}" if scenario else cell)
+            cells.append(f"{cell} {marks(scenario.trials).replace(' ', '')}" if scenario else cell)
         table.add_row(Text(_clean(scenario_id)), *cells)
     return table
 
@@ -113,7 +136,21 @@ def _counts_table(report: Report) -> Table:
 
 
 def _table(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    return Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        collapse_padding=True,
+        show_edge=False,
+    )
+
+
+def _bare(text: str) -> str:
+    """A number without its unit, which the title has."""
+    return text.replace(" %", "")
 
 
 def _clean(text: str) -> str:

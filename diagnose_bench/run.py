@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
+import shlex
 import signal
 import threading
 from collections import Counter
@@ -63,7 +64,7 @@ class RunOptions:
     baselines : bool
         Run the baseline agents beside an agent that is none itself.
     hide : tuple of Path
-        More folders that neither the agent's own process nor its shell may see, such as truths kept elsewhere.
+        More folders that neither the agent's own process nor its shell may see, such as other truths.
     audit : bool
         Report system calls that try to leave the sandbox.
     toolbox : Path or None
@@ -97,7 +98,7 @@ class RunOptions:
             raise UsageError(f"--time-limit {self.time_limit_s}: give a number of seconds above 0.")
         for path in self.hide:
             if not path.exists():
-                raise UsageError(f"--hide {path}: does not exist.")
+                raise UsageError(f"--hide {path}: does not exist. What is to be hidden must be there.")
 
 
 class Progress(Protocol):
@@ -393,13 +394,17 @@ def _run_baselines(store: RunStore, suite: Suite, work: _Work, progress: Progres
 
 @contextmanager
 def _interruptible(store: RunStore) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the current trial, which is discarded, and keep the finished ones."""
+    """Ctrl-C, SIGTERM and a lost terminal end the current trial, which is discarded; finished ones stay."""
 
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    is_main = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, interrupt) if is_main else None
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # Whoever ignores a signal, as nohup does, means it.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, interrupt)
     try:
         yield
     except KeyboardInterrupt as error:
@@ -407,8 +412,8 @@ def _interruptible(store: RunStore) -> Iterator[None]:
         n_finished = sum(record.outcome.is_scored for record in records)
         raise IncompleteRunError(
             f"{store.path}: interrupted; {n_finished} of {len(store.manifest.plan)} trials are finished and "
-            "kept. Go on with the same command and --resume."
+            f"kept. Go on with the same command, --out {shlex.quote(str(store.path))} and --resume."
         ) from error
     finally:
-        if is_main:
-            signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -56,7 +56,9 @@ def load_record(path: Path, what: str, model: type[_Model], remedy: str) -> _Mod
     try:
         value = read_json(path, what)
     except DiagnoseBenchError as error:
-        raise RunFormatError(f"{error} {remedy}") from error
+        # What cannot be read may be whole: nothing that destroys it is advised.
+        advice = "" if isinstance(error.__cause__, OSError) else f" {remedy}"
+        raise RunFormatError(f"{error}{advice}") from error
     _check_version(path, value, what)
     try:
         return model.model_validate(value)
@@ -124,7 +126,9 @@ def _check_version(path: Path, value: Any, what: str) -> None:
             f"{path}: the {what} has format version {found}, written by another diagnose-bench{named}; "
             f"this one ({__version__}) reads format version {RUN_FORMAT_VERSION}. {remedy}, or run again."
         )
-    raise RunFormatError(f"{path}: the {what} has no format_version, so no run of diagnose-bench is here.")
+    raise RunFormatError(
+        f"{path}: the {what} has no format_version, so it is none of ours. Give the folder of a run."
+    )
 
 
 def _first(error: ValidationError) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from diagnose_bench.inventory import Inventory
 from diagnose_bench.records import EventLayer
 from diagnose_bench.sandbox.bubblewrap import dropped_id
 from diagnose_bench.sandbox.extras import Extras
-from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.limits import DISK_RESERVE_MB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.self_check import self_check
@@ -31,6 +32,8 @@ from diagnose_bench.sandbox.store import SnapshotStore, private_folder
 from diagnose_bench.sandbox.tools import ToolReport, probe_tools
 from diagnose_bench.suite import Scenario
 from diagnose_bench.toolbox.folder import Toolbox, check_inside, load_toolbox
+
+_LEAST_FREE_MB = 16
 
 
 class RunShells:
@@ -181,6 +184,7 @@ class RunShells:
         SandboxUnavailableError
             The isolation does not hold, or a tool that every agent needs is missing.
         """
+        notes = self._check_space()
         probe = AuditProbe() if self._audit else None
         toolbox = None if self.toolbox is None else self.toolbox.path
         extras = Extras(toolbox=toolbox, observer=probe)
@@ -194,7 +198,22 @@ class RunShells:
             self._tools = probe_tools(sandbox)
             if self.toolbox is not None:
                 check_inside(self.toolbox, sandbox)
-        return list(self._tools.warnings)
+        return [*notes, *self._tools.warnings]
+
+    def _check_space(self) -> list[str]:
+        """Look at the disk first: a full one would look like an isolation that does not hold."""
+        place, free_mb = self.folder.parent, shutil.disk_usage(self.folder).free >> 20
+        if free_mb < _LEAST_FREE_MB:
+            raise SandboxUnavailableError(
+                f"{place}: No space left on device: {free_mb} MB are free, and the sandbox needs "
+                f"{_LEAST_FREE_MB}. Free some space, or set TMPDIR to another place."
+            )
+        if free_mb < DISK_RESERVE_MB:
+            return [
+                f"{place}: {free_mb} MB are free; below {DISK_RESERVE_MB} MB every command that writes to "
+                "/scratch is stopped. Free some space, or set TMPDIR to another place."
+            ]
+        return []
 
     def host(self) -> dict[str, Any]:
         """The machine and the tools of the sandbox, for run.json."""

@@ -105,12 +105,15 @@ class RunStore:
             out.mkdir(parents=True, exist_ok=True)
             lock = _take_lock(out)
         except OSError as error:
-            raise _cannot_write(out, error) from error
+            raise RunError(
+                f"{out}: the run's folder cannot be made: {error.strerror}. Nothing was started; "
+                "choose another --out, or mend the permissions and free some space."
+            ) from error
         store = cls(out, manifest, lock)
         try:
             if (out / MANIFEST).exists():
                 raise RunError(f"{out}: another run has just started here. Choose another folder.")
-            store.write_file(MANIFEST, pretty_json(manifest.model_dump(mode="json")))
+            write_atomic(out / MANIFEST, pretty_json(manifest.model_dump(mode="json")))
         except BaseException:
             store.close()
             raise
@@ -247,7 +250,7 @@ class RunStore:
             The record is damaged, or says that it belongs elsewhere.
         """
         path = self.trial_folder(trial) / "trial.json"
-        if not path.exists():
+        if not _is_there(path):
             return None
         record = load_record(
             path, "trial record", TrialRecord, "Delete that trial's folder and run again with --resume."
@@ -267,7 +270,7 @@ class RunStore:
     def diagnosis_bytes(self, trial: PlannedTrial) -> bytes | None:
         """The bytes as submitted, or None."""
         path = self.trial_folder(trial) / "diagnosis.json"
-        return read_bytes(path, "diagnosis") if path.exists() else None
+        return read_bytes(path, "diagnosis") if _is_there(path) else None
 
     def commands(self, trial: PlannedTrial) -> Iterator[CommandRecord]:
         """The recorded commands of a trial, one at a time.
@@ -278,7 +281,7 @@ class RunStore:
             A line is damaged.
         """
         path = self.trial_folder(trial) / "commands.jsonl"
-        if not path.exists():
+        if not _is_there(path):
             return
         try:
             with path.open("rb") as file:
@@ -287,7 +290,9 @@ class RunStore:
                     number += 1
                     yield parse_command(path, number, line)
         except OSError as error:
-            raise RunFormatError(f"{path}: cannot read the command record: {error.strerror}.") from error
+            raise RunFormatError(
+                f"{path}: cannot read the command record: {error.strerror}. Check its permissions."
+            ) from error
 
     def command_log(self, trial: PlannedTrial) -> CommandLog:
         """The file that the trial's commands go to."""
@@ -297,6 +302,17 @@ class RunStore:
 def is_run(path: Path) -> bool:
     """Whether a folder is a run."""
     return (path / MANIFEST).is_file()
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a file exists. One that cannot be looked at is no missing one: its trial must not run twice."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:
+        raise RunFormatError(f"{path}: cannot be read: {error.strerror}. Check the permissions.") from error
+    return True
 
 
 def check_free(out: Path) -> None:

@@ -131,6 +131,8 @@ def find_suite(name_or_path: str) -> Path:
             "A suite of your own is given as the path …/snapshots/<suite>."
         )
     path = path.resolve()
+    if not os.access(path, os.R_OK | os.X_OK):
+        raise SuiteError(f"{path}: cannot look into the folder: Permission denied. Check its permissions.")
     if os.path.isfile(path / SUITE_NAME):
         if path.parent.name != "snapshots":
             raise SuiteError(
@@ -169,7 +171,8 @@ def verify_scenario(scenario: Scenario, on_warning: Callable[[str], None] | None
     folder = scenario.snapshot
     if folder is None:
         raise SuiteError(
-            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario."
+            f"{scenario.id}: the suite has truths alone, so there is no snapshot of this scenario. It can "
+            "only score recorded answers: diagnose-bench import diagnoses."
         )
     for warning in check_tree(folder):
         if on_warning is not None:
@@ -188,6 +191,8 @@ def verify_scenario(scenario: Scenario, on_warning: Callable[[str], None] | None
             f"{folder}: {_shortened(missing)} in the manifest but not there. {_RESTORE}"
         )
     if extra := sorted(names - listed):
+        for name in extra:
+            require_no_truth(folder, name)
         raise DigestMismatchError(f"{folder}: {_shortened(extra)} there but not in the manifest. {_RESTORE}")
     for name in sorted(names):
         require_no_truth(folder, name)

@@ -37,7 +37,9 @@ def write_small_suite(root: Path, *, snapshots: bool = True) -> Suite:
     truths.mkdir(parents=True)
     for scenario_id, culprit in CULPRITS.items():
         text = (
-            f"canary: TRUTH-OF-{scenario_id}\ngroups: [{{id: a, entities: [{culprit}], root_cause: true}}]\n"
+            f"format_version: 1\nscenario_id: {scenario_id}\ntitle: It runs out of memory\n"
+            f"groups: [{{id: culprit, entities: [{culprit}], root_cause: true}}]\n"
+            f"canary: TRUTH-OF-{scenario_id}\n"
         )
         (truths / f"{scenario_id}.yaml").write_text(text)
     return load_suite(str(folder))

@@ -132,9 +132,12 @@ def _why_not_found(program: str) -> str:
     if path.is_file():
         return f'{path} is not executable. Run "chmod +x {path}", or name its interpreter first.'
     if "/" in program:
-        return f"{path} does not exist."
-    hint = " A program in this folder is named with ./ before it." if Path(path.name).exists() else ""
-    return f"there is no program {path} on PATH.{hint}"
+        return f"{path} does not exist. Check the path."
+    if Path(path.name).exists():
+        hint = "A program in this folder is named with ./ before it."
+    else:
+        hint = "Give baseline:NAME, replay:DIR, or the command line of a program."
+    return f"there is no program {path} on PATH. {hint}"
 
 
 def _absolute(word: str) -> str:

@@ -42,6 +42,8 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
 
         return make_baseline(rest)
     if colon and prefix == "replay":
+        if not rest:
+            raise UsageError("replay: needs the folder of the recorded answers: replay:DIR.")
         return ReplayAgent(Path(rest))
     if colon and re.fullmatch("[a-z]+", prefix) and not Path(spec.split()[0]).exists():
         raise UsageError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,9 +19,9 @@ from diagnose_bench.commands.common import (
     leave,
     print_json,
     say,
+    show,
 )
 from diagnose_bench.layout import BUNDLED_SUITE
-from diagnose_bench.text import visible
 
 suite_app = typer.Typer(
     help="Look at a suite, check it, compute its digests.", no_args_is_help=True, rich_markup_mode=None
@@ -29,7 +30,7 @@ import_app = typer.Typer(
     help="Bring recorded answers or foreign suites in.", no_args_is_help=True, rich_markup_mode=None
 )
 SuiteArgument = Annotated[
-    str, typer.Argument(help="A bundled suite's name, or a folder …/snapshots/<suite>.")
+    str, typer.Argument(metavar="SUITE", help="A bundled suite's name, or a folder …/snapshots/<suite>.")
 ]
 
 
@@ -37,8 +38,8 @@ def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
     app.add_typer(suite_app, name="suite")
     app.add_typer(import_app, name="import")
-    app.command()(schema)
-    app.command()(doctor)
+    app.command(short_help="Print a JSON Schema.")(schema)
+    app.command(short_help="Say what works on this machine.")(doctor)
 
 
 @suite_app.command("list")
@@ -53,10 +54,12 @@ def suite_list(format_: FormatOption = Format.TEXT) -> None:
     if format_ is Format.JSON:
         print_json(suites)
         return
-    for suite in suites:
-        print(
+    show(
+        "\n".join(
             f"{suite['name']} {suite['version']}: {suite['n_scenarios']} scenarios, digest {suite['digest']}"
+            for suite in suites
         )
+    )
 
 
 @suite_app.command("show")
@@ -72,12 +75,14 @@ def suite_show(suite: SuiteArgument = BUNDLED_SUITE, format_: FormatOption = For
     if format_ is Format.JSON:
         print_json(summary)
         return
-    print(visible(f"{summary['name']} {summary['version']}, pass score {summary['pass_score']}"))
-    print(visible(f"digest {summary['digest']}\npath   {summary['path']}"))
-    for name, ids in (summary["splits"] or {}).items():
-        print(visible(f"split {name}: {', '.join(ids)}"))
-    for scenario in summary["scenarios"]:
-        print(visible(_scenario_line(scenario)))
+    lines = [
+        f"{summary['name']} {summary['version']}, pass score {summary['pass_score']}",
+        f"digest {summary['digest']}",
+        f"path   {summary['path']}",
+        *(f"split {name}: {', '.join(ids)}" for name, ids in (summary["splits"] or {}).items()),
+        *map(_scenario_line, summary["scenarios"]),
+    ]
+    show("\n".join(lines))
 
 
 def _scenario_line(scenario: dict[str, Any]) -> str:
@@ -103,16 +108,16 @@ def suite_lint(
     from diagnose_bench.layout import truth_folder_of
     from diagnose_bench.lint import lint_suite
     from diagnose_bench.suite import load_suite
+    from diagnose_bench.text import visible
 
     loaded = load_suite(suite)
     findings = lint_suite(loaded, truth or truth_folder_of(loaded.path))
     if format_ is Format.JSON:
         print_json([finding.as_dict() for finding in findings])
     else:
-        for finding in findings:
-            print(visible(finding.line(), keep_lines=False))
         n_broken = sum(finding.ok is False for finding in findings)
-        print(f"{len(findings)} checks, {n_broken} broken.")
+        lines = [visible(finding.line(), keep_lines=False) for finding in findings]
+        show("\n".join([*lines, f"{len(findings)} checks, {n_broken} broken."]))
     leave(EXIT_NEGATIVE if any(finding.ok is False for finding in findings) else 0)
 
 
@@ -136,27 +141,34 @@ def suite_digest(
     if format_ is Format.JSON:
         print_json(found.as_dict())
     else:
+        lines = []
         for scenario in found.scenarios:
             state = (
                 "as on record"
                 if scenario.matches
                 else f"differs: {', '.join(scenario.changed) or 'manifest'}"
             )
-            print(visible(f"{scenario.scenario_id} {scenario.found or '-'} {state}"))
+            lines.append(f"{scenario.scenario_id} {scenario.found or '-'} {state}")
         state = "as on record" if found.matches else "written" if found.written else "differs"
-        print(f"suite {found.found} {state}")
+        show("\n".join([*lines, f"suite {found.found} {state}"]))
     leave(0 if found.matches or found.written else EXIT_NEGATIVE)
 
 
 @import_app.command("diagnoses")
 def import_diagnoses(
-    source: Annotated[Path, typer.Argument(help="A JSONL file, or a folder of ITBench outputs.")],
-    agent: Annotated[str, typer.Option(help="What the agent is called in results.")],
+    source: Annotated[
+        Path, typer.Argument(metavar="SOURCE", help="A JSONL file, or a folder of ITBench outputs.")
+    ],
+    agent: Annotated[str, typer.Option(metavar="NAME", help="What the agent is called in results.")],
     suite: SuiteOption = BUNDLED_SUITE,
     planned_repeats: Annotated[
-        int | None, typer.Option(help="Repeats that were planned (default: the highest one seen).")
+        int | None,
+        typer.Option(metavar="N", help="Repeats that were planned (default: the highest one seen)."),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder of the new run.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the new run (default: runs/<suite>-<agent>-<time>)."),
+    ] = None,
     no_repair: Annotated[
         bool, typer.Option("--no-repair", help="Take answers as they are, repair no syntax.")
     ] = False,
@@ -195,18 +207,23 @@ def import_diagnoses(
             }
         )
     else:
-        print(visible(f"Run: {summary.run}\nNext: diagnose-bench score {summary.run}"))
+        show(f"Run: {summary.run}\nNext: diagnose-bench score {shlex.quote(str(summary.run))}")
     leave(EXIT_INCOMPLETE if summary.n_rejected else 0)
 
 
-@import_app.command("itbench")
+@import_app.command("itbench", short_help="Turn ITBench folders or truths into a suite.")
 def import_itbench(
     source: Annotated[
-        Path, typer.Argument(help="Folder with Scenario-N folders, one of them, or truths alone.")
+        Path,
+        typer.Argument(
+            metavar="SOURCE", help="Folder with Scenario-N folders, one of them, or truths alone."
+        ),
     ],
-    name: Annotated[str, typer.Option(help="Name of the new suite.")],
-    truths: Annotated[Path | None, typer.Option(help="A file or folder of truths.")] = None,
-    out: Annotated[Path, typer.Option(help="Where snapshots/ and ground_truth/ are made.")] = Path("."),
+    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the new suite.")],
+    truths: Annotated[Path | None, typer.Option(metavar="PATH", help="A file or folder of truths.")] = None,
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where snapshots/ and ground_truth/ are made.")
+    ] = Path("."),
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Turn ITBench-Lite or ITBench-AA folders, or truths alone, into a suite.
@@ -221,11 +238,13 @@ def import_itbench(
     if format_ is Format.JSON:
         print_json(report.as_dict())
     else:
-        print(visible(f"Suite: {report.suite_path}"))
+        show(f"Suite: {report.suite_path}")
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(help="Which schema; without it, their names.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which schema; without it, their names.")
+    ] = None,
 ) -> None:
     """Print a JSON Schema (2020-12).
 
@@ -235,7 +254,7 @@ def schema(
     from diagnose_bench.schemas import schema as schema_named
 
     if name is None:
-        print("\n".join(SCHEMAS))
+        show("\n".join(SCHEMAS))
     else:
         print_json(schema_named(name))
 
@@ -253,5 +272,5 @@ def doctor(format_: FormatOption = Format.TEXT) -> None:
     if format_ is Format.JSON:
         print_json(examination.as_dict())
     else:
-        print(visible(examination.text()))
+        show(examination.text())
     leave(0 if examination.works else EXIT_USAGE)

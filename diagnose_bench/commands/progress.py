@@ -7,8 +7,18 @@ from types import TracebackType
 from typing import Any, Self
 
 from diagnose_bench.commands.common import say
+from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord
 from diagnose_bench.text import visible
+
+_TOLD_ONCE = (
+    Outcome.AGENT_ERROR,
+    Outcome.MALFORMED_DIAGNOSIS,
+    Outcome.NO_DIAGNOSIS,
+    Outcome.TIME_LIMIT,
+    Outcome.TURN_LIMIT,
+)
+"""What a person would want to mend while the run still goes."""
 
 
 class TerminalProgress:
@@ -17,6 +27,8 @@ class TerminalProgress:
     def __init__(self) -> None:
         self._bar: Any = None
         self._task: Any = None
+        self._label = ""
+        self._told: set[tuple[str, Outcome]] = set()
         if sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -45,6 +57,7 @@ class TerminalProgress:
 
     def begin(self, label: str, n_trials: int, n_done: int) -> None:
         """A run starts; so many of its trials are finished already."""
+        self._label = label
         if self._bar is not None:
             self._task = self._bar.add_task(
                 visible(label, keep_lines=False)[:40], total=n_trials, completed=n_done, trial=""
@@ -56,9 +69,15 @@ class TerminalProgress:
             self._bar.update(self._task, trial=f"{trial.scenario_id} repeat {trial.repeat}")
 
     def trial_ended(self, record: TrialRecord) -> None:
-        """Count a trial."""
+        """Count a trial, and tell the first one that ended in a way of its own without a diagnosis."""
         if self._bar is not None:
             self._bar.update(self._task, advance=1, trial="")
+        if record.outcome in _TOLD_ONCE and (self._label, record.outcome) not in self._told:
+            self._told.add((self._label, record.outcome))
+            self.note(
+                f"{self._label}: {record.scenario_id}, repeat {record.repeat}: {record.outcome}: "
+                f"{record.reason} (Told once; trial.json has the reason of each trial.)"
+            )
 
     def note(self, message: str) -> None:
         """Print something a person should know, above the bar."""

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from diagnose_bench.commands.common import Format, FormatOption, TruthOption, leave, print_json, say
+from diagnose_bench.commands.common import (
+    Format,
+    FormatOption,
+    TruthOption,
+    leave,
+    print_json,
+    result,
+    say,
+    show,
+)
 from diagnose_bench.outcome import Profile
 
-RunArgument = Annotated[Path, typer.Argument(help="A run's folder.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
 OptionalSuiteOption = Annotated[
-    str | None, typer.Option("--suite", help="The suite, when it is no longer where the run found it.")
+    str | None,
+    typer.Option("--suite", metavar="SUITE", help="The suite, when it is no longer where the run found it."),
 ]
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    app.command()(score)
-    app.command()(report)
-    app.command()(explain)
+    app.command(short_help="Score a run against the ground truth.")(score)
+    app.command(short_help="Render the scorecards of runs.")(report)
+    app.command(short_help="Show how one trial came by its number.")(explain)
 
 
 def score(
@@ -33,7 +42,9 @@ def score(
     ] = Profile.ITBENCH_AA,
     exclude: Annotated[
         list[str] | None,
-        typer.Option(help="Take a scenario out of the denominator; it is in the signature. Repeatable."),
+        typer.Option(
+            metavar="ID", help="Take a scenario out of the denominator; it is in the signature. Repeatable."
+        ),
     ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
@@ -55,9 +66,13 @@ def score(
 
 
 def report(
-    runs: Annotated[list[Path], typer.Argument(help="Folders of runs that have been scored.")],
-    html: Annotated[Path | None, typer.Option(help="Write one self-contained HTML file.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write a Markdown file.")] = None,
+    runs: Annotated[
+        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs that have been scored.")
+    ],
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write one self-contained HTML file.")
+    ] = None,
+    markdown: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a Markdown file.")] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Render the scorecards of one or more runs.
@@ -86,8 +101,8 @@ def report(
 
 def explain(
     run: RunArgument,
-    scenario: Annotated[str, typer.Argument(help="A scenario's id or number.")],
-    repeat: Annotated[int, typer.Argument(help="The repeat, from 1.")],
+    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario's id or number.")],
+    repeat: Annotated[int, typer.Argument(metavar="REPEAT", help="The repeat, from 1.")],
     suite: OptionalSuiteOption = None,
     truth: TruthOption = None,
     format_: FormatOption = Format.TEXT,
@@ -102,11 +117,13 @@ def explain(
     if format_ is Format.JSON:
         print_json(explanation.to_dict())
     else:
-        sys.stdout.write(explanation.text())
+        show(explanation.text().removesuffix("\n"))
 
 
 def _print_table(runs: list[Path]) -> None:
     from diagnose_bench.report import load_report
     from diagnose_bench.report_terminal import print_report
 
-    print_report(load_report(runs))
+    loaded = load_report(runs)
+    with result():
+        print_report(loaded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,11 +15,12 @@ from diagnose_bench.commands.common import (
     SuiteOption,
     leave,
     print_json,
+    result,
     say,
+    show,
 )
 from diagnose_bench.commands.progress import TerminalProgress
 from diagnose_bench.layout import BUNDLED_SUITE
-from diagnose_bench.text import visible
 
 if TYPE_CHECKING:
     from diagnose_bench.run import RunSummary
@@ -29,14 +31,14 @@ DEMO_REPEATS = 3
 
 def add_to(app: typer.Typer) -> None:
     """Register the commands of this module."""
-    app.command()(demo)
-    app.command()(run)
+    app.command(short_help="Do the whole job once, on the bundled suite.")(demo)
+    app.command(short_help="Run an agent on a suite.")(run)
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the runs; each call makes a new one inside.")] = Path(
-        "runs/demo"
-    ),
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder for the runs; each call makes a new one inside.")
+    ] = Path("runs/demo"),
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run the baseline agents on the bundled suite, score them, and write the report: the main job at once.
@@ -71,32 +73,43 @@ def demo(
     if format_ is Format.JSON:
         print_json(report_json(report))
     else:
-        print_report(report)
-        print(f"\nHTML report: {html.resolve()}")
+        with result():
+            print_report(report)
+        show(f"\nHTML report: {html.resolve()}")
     leave(0 if all(agent.scorecard.complete for agent in report.agents) else EXIT_INCOMPLETE)
 
 
 def run(
     agent: Annotated[
-        str, typer.Option(help="baseline:NAME, replay:DIR, or the command line of any program.")
+        str,
+        typer.Option(metavar="AGENT", help="baseline:NAME, replay:DIR, or the command line of any program."),
     ],
     suite: SuiteOption = BUNDLED_SUITE,
     scenario: Annotated[
-        list[str] | None, typer.Option(help="Only this scenario; no headline then. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="ID", help="Only this scenario; no headline then. Repeatable."),
     ] = None,
-    repeats: Annotated[int, typer.Option(help="Trials of each scenario.")] = 3,
-    max_turns: Annotated[int, typer.Option(help="Shell calls of a trial.")] = 100,
-    time_limit: Annotated[float, typer.Option(help="Seconds of a trial.")] = 1800.0,
+    repeats: Annotated[int, typer.Option(metavar="N", help="Trials of each scenario.")] = 3,
+    max_turns: Annotated[int, typer.Option(metavar="N", help="Shell calls of a trial.")] = 100,
+    time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds of a trial.")] = 1800.0,
     forced_final: Annotated[
         bool, typer.Option("--forced-final", help="One more turn, only to submit, after the last.")
     ] = False,
     no_repair: Annotated[
         bool, typer.Option("--no-repair", help="Take printed answers as they are, repair no syntax.")
     ] = False,
-    sandbox: Annotated[str, typer.Option(help="auto, bwrap, or none (no isolation, no safe pass).")] = "auto",
-    name: Annotated[str | None, typer.Option(help="What a program is called in results.")] = None,
+    sandbox: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|bwrap|none", help="How to isolate; none is no isolation, and no pass is safe."
+        ),
+    ] = "auto",
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What a program is called in results.")
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of the run (default: runs/<suite>-<agent>-<time>).")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder of the run (default: runs/<suite>-<agent>-<time>)."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     dry_run: Annotated[
@@ -107,7 +120,10 @@ def run(
     ] = True,
     hide: Annotated[
         list[Path] | None,
-        typer.Option(help="A folder that agents must not see, such as truths kept elsewhere. Repeatable."),
+        typer.Option(
+            metavar="DIR",
+            help="A folder that agents must not see, such as truths kept elsewhere. Repeatable.",
+        ),
     ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
@@ -143,13 +159,17 @@ def run(
     if format_ is Format.JSON:
         print_json(_summary_json(summary, dry_run))
     elif dry_run:
-        print(visible(_plan_text(summary)))
+        show(_plan_text(summary))
     else:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in sorted(summary.outcomes.items()))
-        print(visible(f"Run: {summary.path}\nOutcomes: {counts}"))
-        print(visible(f"Next: diagnose-bench score {summary.path}"))
+        show(f"Run: {summary.path}\nOutcomes: {counts}")
+        if summary.is_complete:
+            show(f"Next: diagnose-bench score {shlex.quote(str(summary.path))}")
     if not dry_run and not summary.is_complete:
-        say("Some trials failed through a fault of ours and are unscored; run again with --resume --out.")
+        say(
+            "Some trials failed through a fault of diagnose-bench, not of the agent, and are unscored. "
+            f"Try them again: the same command with --out {shlex.quote(str(summary.path))} --resume."
+        )
         leave(EXIT_INCOMPLETE)
 
 

@@ -1,22 +1,62 @@
-"""``shell``: the very sandbox an agent gets, for a person or for one command."""
+"""``shell``: the very sandbox an agent gets, for a person or for one command.
+
+Its exit code is the command's own, so every failure of ours has a code that no other command uses here.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from diagnose_bench.commands.common import EXIT_SHELL_FAILURE, SuiteOption, leave, say
-from diagnose_bench.errors import DiagnoseBenchError, UsageError
+from diagnose_bench.commands.common import (
+    EXIT_SHELL_FAILURE,
+    SuiteOption,
+    is_usage_error,
+    leave,
+    message_of,
+    result,
+    say,
+)
+from diagnose_bench.errors import UsageError
 from diagnose_bench.layout import BUNDLED_SUITE, truth_folder_of
+
+_EXIT_INTERRUPTED = 130
+_MOST = 1_000_000
+
+
+class _ShellCommand(TyperCommand):
+    """Any failure of ours, also a wrong option, has the exit code of its own."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        try:
+            return super().make_context(*args, **options)
+        except Exception as error:
+            if is_usage_error(error):
+                error.exit_code = EXIT_SHELL_FAILURE  # type: ignore[attr-defined]
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt as error:
+            say("diagnose-bench: interrupted.")
+            raise typer.Exit(_EXIT_INTERRUPTED) from error
+        except Exception as error:
+            say(f"diagnose-bench: {message_of(error)}")
+            raise typer.Exit(EXIT_SHELL_FAILURE) from error
 
 
 def add_to(app: typer.Typer) -> None:
     """Register the command of this module."""
-    app.command()(shell)
+    app.command(cls=_ShellCommand, short_help="Open the sandbox an agent gets.")(shell)
 
 
 @dataclass(frozen=True)
@@ -29,10 +69,12 @@ class _Evidence:
 
 
 def shell(
-    scenario: Annotated[str | None, typer.Argument(help="Id of a scenario of the suite.")] = None,
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="Id or number of a scenario of the suite.")
+    ] = None,
     suite: SuiteOption = BUNDLED_SUITE,
     snapshot: Annotated[
-        Path | None, typer.Option(help="Any snapshot folder, in place of a suite's scenario.")
+        Path | None, typer.Option(metavar="DIR", help="Any folder, in place of a suite's scenario.")
     ] = None,
     command: Annotated[
         str | None,
@@ -40,29 +82,58 @@ def shell(
             "-c", metavar="COMMAND", help="One command, as an agent sends it; `-` reads it from stdin."
         ),
     ] = None,
-    scratch: Annotated[Path | None, typer.Option(help="Keep /scratch in this folder.")] = None,
+    scratch: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep /scratch in this folder; it is made if missing.")
+    ] = None,
     unchecked: Annotated[
         bool, typer.Option("--unchecked", help="Take a --snapshot that fails the checks (links, devices).")
     ] = False,
-    sandbox: Annotated[str, typer.Option(help="auto, bwrap, or none (no isolation).")] = "auto",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds for one command (default 30).")] = None,
-    memory_mb: Annotated[int | None, typer.Option(help="Memory of a command, MiB.")] = None,
-    disk_mb: Annotated[int | None, typer.Option(help="Size of /scratch, MiB.")] = None,
+    sandbox: Annotated[
+        str, typer.Option(metavar="auto|bwrap|none", help="How to isolate; none is no isolation.")
+    ] = "auto",
+    time_limit: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds for one command (default 30).")
+    ] = None,
+    memory_mb: Annotated[int | None, typer.Option(metavar="N", help="Memory of a command, MiB.")] = None,
+    disk_mb: Annotated[int | None, typer.Option(metavar="N", help="Size of /scratch, MiB.")] = None,
 ) -> None:
     """Open the sandbox an agent gets: a terminal for a person, or one command.
 
     Exits with the command's own code, and with 125 for a failure of ours.
 
-    Example: diagnose-bench shell scenario-001 -c 'head -3 /snapshot/events.jsonl'
+    Example: diagnose-bench shell scenario-001 -c 'ls -R /snapshot'
     """
-    try:
-        evidence = _evidence(scenario, suite, snapshot, unchecked)
-        text = sys.stdin.read() if command == "-" else command
-        code = _open_and_run(evidence, text, sandbox, scratch, unchecked, time_limit, memory_mb, disk_mb)
-    except (DiagnoseBenchError, OSError, UnicodeDecodeError) as error:
-        say(f"diagnose-bench: {error}")
-        leave(EXIT_SHELL_FAILURE)
-    leave(code)
+    from diagnose_bench.sandbox.interactive import run_interactive
+    from diagnose_bench.sandbox.limits import Limits
+    from diagnose_bench.sandbox.opening import open_shell
+
+    for option, value in (("time-limit", time_limit), ("memory-mb", memory_mb), ("disk-mb", disk_mb)):
+        if value is not None and not 0 < value <= _MOST:
+            raise UsageError(f"--{option} {value:g}: give a number above 0, at most {_MOST}.")
+    evidence = _evidence(scenario, suite, snapshot, unchecked)
+    text = _read_command() if command == "-" else command
+    with open_shell(
+        evidence.snapshot,
+        backend=sandbox,
+        scratch=scratch,
+        limits=Limits().adjusted(command_s=time_limit, memory_mb=memory_mb, disk_mb=disk_mb),
+        unchecked=unchecked,
+        digest=evidence.digest,
+        forbidden=evidence.forbidden,
+    ) as opened:
+        if text is None:
+            leave(run_interactive(opened))
+        ended = opened.run(text)
+    with result():
+        sys.stdout.buffer.write(ended.shown)
+    leave(ended.exit_code)
+
+
+def _read_command() -> str:
+    """What stdin holds; one byte too many is enough to see that it is too long."""
+    from diagnose_bench.sandbox.limits import MAX_COMMAND_BYTES
+
+    return os.fsdecode(sys.stdin.buffer.read(MAX_COMMAND_BYTES + 1))
 
 
 def _evidence(scenario: str | None, suite: str, snapshot: Path | None, unchecked: bool) -> _Evidence:
@@ -78,37 +149,5 @@ def _evidence(scenario: str | None, suite: str, snapshot: Path | None, unchecked
 
     loaded = load_suite(suite)
     chosen = loaded.scenario(str(scenario))
-    if chosen.snapshot is None:
-        raise UsageError(f"{loaded.path}: {chosen.id} has no snapshot; the suite holds truths alone.")
     verify_scenario(chosen, say)
-    return _Evidence(chosen.snapshot, chosen.digest, (truth_folder_of(loaded.path),))
-
-
-def _open_and_run(
-    evidence: _Evidence,
-    command: str | None,
-    backend: str,
-    scratch: Path | None,
-    unchecked: bool,
-    time_limit: float | None,
-    memory_mb: int | None,
-    disk_mb: int | None,
-) -> int:
-    from diagnose_bench.sandbox.bubblewrap import dropped_id
-    from diagnose_bench.sandbox.interactive import run_interactive
-    from diagnose_bench.sandbox.limits import Limits
-    from diagnose_bench.sandbox.opening import open_sandbox
-    from diagnose_bench.sandbox.store import SnapshotStore
-
-    limits = Limits().adjusted(command_s=time_limit, memory_mb=memory_mb, disk_mb=disk_mb)
-    with SnapshotStore(uid=dropped_id()) as store:
-        staged = store.stage(evidence.snapshot, evidence.digest, unchecked=unchecked)
-        with open_sandbox(
-            backend, staged, scratch=scratch, limits=limits, forbidden=evidence.forbidden
-        ) as opened:
-            if command is None:
-                return run_interactive(opened)
-            result = opened.run(command)
-    sys.stdout.buffer.write(result.shown)
-    sys.stdout.buffer.flush()
-    return result.exit_code
+    return _Evidence(loaded.path / chosen.id, chosen.digest, (truth_folder_of(loaded.path),))

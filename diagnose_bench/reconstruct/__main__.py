@@ -1,4 +1,4 @@
-"""``python -m diagnose_bench.reconstruct SPECS SUITE TRUTHS``: write a suite and its truths from specifications."""
+"""``python -m diagnose_bench.reconstruct SPECS SUITE TRUTHS``: write a suite from specifications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts: rules evaluated over the metrics as they are stored, `for` waited out, states observed every few minutes."""
+"""Alerts: rules evaluated over the stored metrics, `for` waited out, states observed every few minutes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import json
 import re
 from dataclasses import dataclass
 
+from diagnose_bench.errors import SuiteError
 from diagnose_bench.reconstruct.promql import Evaluator
-from diagnose_bench.reconstruct.promql_parse import duration_s, metric_names, parse
+from diagnose_bench.reconstruct.promql_parse import Expression, PromqlError, duration_s, metric_names, parse
 from diagnose_bench.reconstruct.spec import Rule, RuleGroup
 from diagnose_bench.reconstruct.store import Labels, MetricStore
 from diagnose_bench.reconstruct.world import World
@@ -32,8 +33,7 @@ def evaluate_rules(groups: list[RuleGroup], evaluator: Evaluator, length_s: int)
     fired: list[Firing] = []
     for group in groups:
         for rule in group.rules:
-            expression = parse(rule.expr)
-            wait = duration_s(rule.wait)
+            expression, wait = _parse(rule)
             active: dict[Labels, float] = {}
             firing: dict[Labels, Firing] = {}
             from_start: set[Labels] = set()
@@ -57,6 +57,23 @@ def evaluate_rules(groups: list[RuleGroup], evaluator: Evaluator, length_s: int)
     return fired
 
 
+def _parse(rule: Rule) -> tuple[Expression, int]:
+    try:
+        return parse(rule.expr), duration_s(rule.wait)
+    except PromqlError as error:
+        raise SuiteError(f"$.rules: the rule {rule.alert!r} is not understood: {error}.") from error
+
+
+def _part(groups: list[RuleGroup], *, wanted: bool) -> list[RuleGroup]:
+    """The rules that read the ALERTS series, or the others."""
+    return [
+        group.model_copy(
+            update={"rules": [r for r in group.rules if ("ALERTS" in metric_names(_parse(r)[0])) == wanted]}
+        )
+        for group in groups
+    ]
+
+
 def _labels(rule: Rule, labels: Labels) -> dict[str, str]:
     return {**dict(labels), **rule.labels, "alertname": rule.alert}
 
@@ -72,22 +89,7 @@ def alerts_series(firings: list[Firing], store: MetricStore, length_s: int) -> N
 def build_alerts(world: World, groups: list[RuleGroup], store: MetricStore) -> tuple[list[Firing], list[str]]:
     """Fire the rules, write ALERTS, and return the firings and the lines of alerts.jsonl."""
     length = world.clock.length_s
-    plain = [
-        RuleGroup(
-            object=g.object,
-            group=g.group,
-            rules=[r for r in g.rules if "ALERTS" not in metric_names(parse(r.expr))],
-        )
-        for g in groups
-    ]
-    derived = [
-        RuleGroup(
-            object=g.object,
-            group=g.group,
-            rules=[r for r in g.rules if "ALERTS" in metric_names(parse(r.expr))],
-        )
-        for g in groups
-    ]
+    plain, derived = _part(groups, wanted=False), _part(groups, wanted=True)
     firings = evaluate_rules(plain, _evaluator(world, store), length)
     alerts_series(firings, store, length)
     more = evaluate_rules(derived, _evaluator(world, store), length)

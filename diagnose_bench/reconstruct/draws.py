@@ -90,7 +90,7 @@ class Draws:
         return self.text(5, KUBE_ALPHABET)
 
     def template_hash(self) -> str:
-        """A pod-template-hash: a 32-bit number in Kubernetes' safe encoding (so only ten characters occur)."""
+        """A pod-template-hash: a 32-bit number in Kubernetes' safe encoding (ten characters occur)."""
         return safe_encode(str(int(self.random() * 4294967296)))
 
 

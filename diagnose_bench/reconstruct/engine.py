@@ -1,4 +1,4 @@
-"""From one specification to one snapshot folder and its truth: runs the parts in order and writes the files."""
+"""From one specification to one snapshot folder and its truth: runs the parts and writes the files."""
 
 from __future__ import annotations
 

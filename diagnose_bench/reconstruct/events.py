@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from diagnose_bench.reconstruct.draws import KUBE_ALPHABET
 from diagnose_bench.reconstruct.manifests import API_VERSIONS
 from diagnose_bench.reconstruct.pods import Pod
 from diagnose_bench.reconstruct.spec import Failing
 from diagnose_bench.reconstruct.world import World, key_of
 
 _BACK_OFF_PERIOD_S = 13.0
+_ALPHANUMERIC = "abcdefghijklmnopqrstuvwxyz0123456789"
 _GROUPS = {
     "HorizontalPodAutoscaler": "autoscaling/v2",
     "Ingress": "networking.k8s.io/v1",
@@ -150,11 +152,12 @@ def _pod_events(world: World, pod: Pod) -> list[Event]:
     def add(
         reason: str, message: str, first: float, last: float | None = None, count: int = 1, **more: str
     ) -> None:
+        end = min(first if last is None else last, length)
         if first <= length:
             events.append(
                 Event(
-                    "Pod", pod.workload.namespace, pod.name, reason, message, more.get("component", "kubelet"),
-                    first, min(last if last is not None else first, length), count, more.get("type", "Normal"),
+                    "Pod", pod.workload.namespace, pod.name, reason, message,
+                    more.get("component", "kubelet"), first, end, count, more.get("type", "Normal"),
                     more.get("host", pod.node), more.get("container", ""), pod.uid,
                 )
             )  # fmt: skip
@@ -221,7 +224,8 @@ def _restart_events(world: World, pod: Pod, container: str) -> list[Event]:
             text = (
                 f"Memory cgroup out of memory: Killed process {draws.integer(12000, 990000)} "
                 f"({container[:15]}) total-vm:{rss * 7 + draws.integer(0, 4000)}kB, anon-rss:{rss}kB, "
-                f"file-rss:{draws.integer(20000, 42000)}kB, shmem-rss:0kB, UID:{draws.choice(['0', '1000', '65532'])} "
+                f"file-rss:{draws.integer(20000, 42000)}kB, shmem-rss:0kB, "
+                f"UID:{draws.choice(['0', '1000', '65532'])} "
                 f"pgtables:{draws.integer(240, 900)}kB oom_score_adj:{draws.integer(930, 998)}"
             )
             events.append(
@@ -241,27 +245,39 @@ def _restart_events(world: World, pod: Pod, container: str) -> list[Event]:
             )
         if restart.probe:
             text = f"Container {container} failed liveness probe, will be restarted"
-            events.append(
-                Event("Pod", pod.workload.namespace, pod.name, "Killing", text, "kubelet", restart.at, restart.at,
-                      1, "Normal", pod.node, container, pod.uid)
-            )  # fmt: skip
-            probe = pod.workload.probe
+            events.append(_kubelet_event(pod, container, "Killing", text, restart.at, restart.at))
+            path = pod.workload.probe.path if pod.workload.probe else "/healthz"
             text = (
-                f'Liveness probe failed: Get "http://{pod.ip}:{pod.workload.port or 8080}{probe.path if probe else "/healthz"}"'
-                ": context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+                f'Liveness probe failed: Get "http://{pod.ip}:{pod.workload.port or 8080}{path}": '
+                "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             )
             events.append(
-                Event("Pod", pod.workload.namespace, pod.name, "Unhealthy", text, "kubelet", restart.at - 20,
-                      restart.at, 3, "Warning", pod.node, container, pod.uid)
-            )  # fmt: skip
+                _kubelet_event(pod, container, "Unhealthy", text, restart.at - 20, restart.at, 3, "Warning")
+            )
     if waits:
         count = sum(max(1, int((end - start) / _BACK_OFF_PERIOD_S)) for start, end in waits)
-        text = f"Back-off restarting failed container {container} in pod {pod.name}_{pod.workload.namespace}({pod.uid})"
+        where = f"{pod.name}_{pod.workload.namespace}({pod.uid})"
+        text = f"Back-off restarting failed container {container} in pod {where}"
         events.append(
-            Event("Pod", pod.workload.namespace, pod.name, "BackOff", text, "kubelet", waits[0][0], waits[-1][1] - 0.5,
-                  count, "Warning", pod.node, container, pod.uid)
-        )  # fmt: skip
+            _kubelet_event(pod, container, "BackOff", text, waits[0][0], waits[-1][1] - 0.5, count, "Warning")
+        )
     return events
+
+
+def _kubelet_event(
+    pod: Pod,
+    container: str,
+    reason: str,
+    message: str,
+    first: float,
+    last: float,
+    count: int = 1,
+    type_: str = "Normal",
+) -> Event:
+    return Event(
+        "Pod", pod.workload.namespace, pod.name, reason, message, "kubelet", first, last, count, type_,
+        pod.node, container, pod.uid,
+    )  # fmt: skip
 
 
 def _controller_events(world: World, key: str) -> list[Event]:
@@ -353,8 +369,10 @@ def _scaling_events(world: World, key: str) -> list[Event]:
                 if direction == "down":
                     why = "All metrics below target"
                 text = f"New size: {scale.to}; reason: {why}"
-                events.append(Event("HorizontalPodAutoscaler", workload.namespace, workload.name, "SuccessfulRescale",
-                                    text, "horizontal-pod-autoscaler", time - 0.3, time - 0.3))  # fmt: skip
+                events.append(
+                    Event("HorizontalPodAutoscaler", workload.namespace, workload.name, "SuccessfulRescale",
+                          text, "horizontal-pod-autoscaler", time - 0.3, time - 0.3)
+                )  # fmt: skip
             present = scale.to
     return events
 
@@ -367,7 +385,8 @@ def failing_pods(world: World, failing: Failing) -> list[tuple[str, str, float, 
     made = []
     time = -240.0 if failing.success_before else start
     while time < world.clock.length_s - 20:
-        name = f"{failing.prefix}-{draws.text(9, 'abcdefghijklmnopqrstuvwxyz0123456789')}-{draws.text(8, 'bcdfghjklmnpqrstvwxz2456789')}"
+        job, suffix = draws.text(9, _ALPHANUMERIC), draws.text(8, KUBE_ALPHABET)
+        name = f"{failing.prefix}-{job}-{suffix}"
         made.append((name, draws.choice(nodes), time, time < start))
         time += draws.uniform(0.5, 1.5) * failing.every_s
     return made
@@ -379,15 +398,27 @@ def _failing_events(world: World, failing: Failing) -> list[Event]:
     for name, node, time, fine in failing_pods(world, failing):
         uid = world.uid(f"{failing.namespace}/Pod/{name}")
 
-        def add(reason: str, message: str, first: float, last: float, count: int = 1, type_: str = "Normal",
-                component: str = "kubelet", *, name: str = name, node: str = node, uid: str = uid) -> None:  # fmt: skip
+        def add(
+            reason: str,
+            message: str,
+            first: float,
+            last: float,
+            count: int = 1,
+            type_: str = "Normal",
+            *,
+            pod: tuple[str, str, str] = (name, node, uid),
+        ) -> None:
+            scheduled = reason == "Scheduled"
             events.append(
-                Event("Pod", failing.namespace, name, reason, message, component, first, min(last, length), count, type_,
-                      node if component == "kubelet" else "", "build" if component == "kubelet" else "", uid)
+                Event(
+                    "Pod", failing.namespace, pod[0], reason, message,
+                    "default-scheduler" if scheduled else "kubelet", first, min(last, length), count, type_,
+                    "" if scheduled else pod[1], "" if scheduled else "build", pod[2],
+                )
             )  # fmt: skip
 
         text = f"Successfully assigned {failing.namespace}/{name} to {node}"
-        add("Scheduled", text, time, time, component="default-scheduler")
+        add("Scheduled", text, time, time)
         if fine:
             text = f'Successfully pulled image "{failing.image}" in {700 + len(name) * 31}ms'
             add("Pulling", f'Pulling image "{failing.image}"', time + 1, time + 1)

@@ -1,4 +1,4 @@
-"""Request flow through the call graph at 15-second steps: load, failures, time-outs, retries, memory, OOM kills.
+"""Request flow through the call graph at 15-second steps: load, failures, retries, memory, OOM kills.
 
 Probabilities only: what single requests look like is drawn from them in `requests.py`, counters are their
 integral, so that traces, logs and metrics agree by construction.
@@ -13,7 +13,7 @@ from diagnose_bench.errors import SuiteError
 from diagnose_bench.reconstruct.clock import STEP_S, Curve
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.pods import Pod, cores, mebibytes
-from diagnose_bench.reconstruct.spec import Call, Operation
+from diagnose_bench.reconstruct.spec_workload import Call, Operation
 from diagnose_bench.reconstruct.world import World
 
 _SYNC_LAG = 0.25

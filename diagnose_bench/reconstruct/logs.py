@@ -1,4 +1,4 @@
-"""logs/: lines of simulated requests, of container starts, of the platform's everyday chatter, and extra lines."""
+"""logs/: lines of simulated requests, container starts, the platform's everyday chatter, and extra lines."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnose_bench.errors import SuiteError
 from diagnose_bench.files import write_atomic
 from diagnose_bench.reconstruct.draws import Draws
-from diagnose_bench.reconstruct.platform import CHATTER
+from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.requests import Trace
+from diagnose_bench.reconstruct.requests import Trace, Visit
 from diagnose_bench.reconstruct.spec import ExtraLog
 from diagnose_bench.reconstruct.voices import Voice, apache_time
 from diagnose_bench.reconstruct.world import World, key_of
@@ -39,9 +40,9 @@ def build_logs(world: World, traces: list[Trace]) -> LogBook:
     _requests(world, traces, book)
     _starts(world, book)
     keys = {*world.workloads, "kube-system/kubelet"}
-    for key, (every, texts) in CHATTER.items():
+    for key, chatter in standard("chatter").items():
         if key in keys:
-            _emit(world, ExtraLog(workload=key, texts=texts, every_s=every), book, "chatter")
+            _emit(world, ExtraLog(workload=key, **chatter), book, "chatter")
     for number, extra in enumerate(world.spec.logs):
         _emit(world, extra, book, f"extra-{number}")
     length = world.clock.length_s
@@ -88,51 +89,24 @@ def _requests(world: World, traces: list[Trace], book: LogBook) -> None:
                 book.add(key, failure.time, line)
         for visit in trace.visits:
             key = key_of(visit.pod.workload)
-            interesting = visit.own_failure or (visit.failed and visit.pod.workload.voice != "node")
-            if not (draws.chance(keep) or (interesting and draws.chance(0.5) and allowed(key, visit.time))):
+            if not draws.chance(keep) and not (_is_kept(visit, draws) and allowed(key, visit.time)):
                 continue
             line = voice.access(visit)
             if line:
                 book.add(key, visit.time, line)
 
 
-_BANNERS: dict[str, list[str]] = {
-    "coredns": [
-        ".:53",
-        "[INFO] plugin/reload: Running configuration SHA512 = {hex:128}",
-        "CoreDNS-1.10.1",
-        "linux/amd64, go1.20, 055b2c3",
-    ],
-    "spring": [
-        "Starting Application v{int:2:9}.{int:0:40}.{int:0:9} using Java 17.0.9 with PID 1 (/app/app.jar started by app in /app)",
-        "Tomcat initialized with port(s): 8080 (http)",
-        "Started Application in {int:6:14}.{int:100:999} seconds (process running for {int:15:17}.{int:100:999})",
-    ],
-    "node": [
-        '{"level":30,"time":{unixms},"pid":1,"hostname":"{pod}","msg":"Server listening at http://0.0.0.0:{port}"}'
-    ],
-    "logfmt": ['level=info msg="starting server" addr=:{port} version=v{int:1:4}.{int:0:30}.{int:0:9}'],
-    "registry": [
-        'time="{iso}Z" level=info msg="redis configured" go.version=go1.20.12',
-        'time="{iso}Z" level=info msg="using inmemory blob descriptor cache" go.version=go1.20.12',
-        'time="{iso}Z" level=info msg="listening on [::]:5000" go.version=go1.20.12',
-    ],
-    "traefik": [
-        'time="{iso}Z" level=info msg="Configuration loaded from flags."',
-        'time="{iso}Z" level=info msg="Starting provider aggregator aggregator.ProviderAggregator"',
-        'time="{iso}Z" level=info msg="Starting provider *crd.Provider"',
-    ],
-    "php": ["[{apache}] NOTICE: fpm is running, pid 1", "[{apache}] NOTICE: ready to handle connections"],
-    "rails": [
-        '{"timestamp":"{iso}Z","pid":1,"message":"Puma starting in cluster mode..."}',
-        '{"timestamp":"{iso}Z","pid":1,"message":"* Listening on http://0.0.0.0:{port}"}',
-    ],
-}
+def _is_kept(visit: Visit, draws: Draws) -> bool:
+    """Whether the shipper's sampling spares an access line: errors are kept, in part where they abound."""
+    voice = visit.pod.workload.voice
+    if voice == "balancer":
+        return visit.failed
+    return (visit.own_failure or (visit.failed and voice != "node")) and draws.chance(0.5)
 
 
 def _starts(world: World, book: LogBook) -> None:
     for pod in world.all_pods():
-        banner = _BANNERS.get(pod.workload.voice)
+        banner = standard("banners").get(pod.workload.voice)
         if banner is None:
             continue
         draws = world.draws("banner", pod.workload.namespace, pod.name)
@@ -192,6 +166,8 @@ def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) ->
                 choices[argument] = draws.choice(argument.split("|"))
             return choices[argument]
         if name in ("pod", "ip", "poduid") and argument:
+            if argument not in world.pods:
+                raise SuiteError(f"$.logs: {match[0]} names no workload. Declare it first.")
             if argument not in chosen:
                 alive = [one for one in world.pods[argument] if one.exists(time)] or world.pods[argument]
                 chosen[argument] = draws.choice(alive)

@@ -1,4 +1,4 @@
-"""Metrics of a simulated window: request counters, kube-state-metrics, cAdvisor, DNS, nodes, and extra series."""
+"""Metrics of a simulated window: request counters, kube-state-metrics, cAdvisor, DNS, nodes, extra series."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def _durations(flow: Flow, traces: list[Trace], store: MetricStore) -> None:
 
 
 def _pods(world: World, store: MetricStore) -> None:
-    """cAdvisor and kube-state-metrics, each with its own interval."""
+    """Series of cAdvisor and kube-state-metrics, each with its own interval."""
     interval = world.spec.sampling.pod_interval_s
     for pod in world.all_pods():
         draws = world.draws("pod-metrics", pod.workload.namespace, pod.name)

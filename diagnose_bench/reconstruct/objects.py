@@ -6,18 +6,25 @@ import copy
 import json
 from typing import Any
 
-from diagnose_bench.reconstruct import manifests
+from diagnose_bench.reconstruct import manifest_pods, manifests
 from diagnose_bench.reconstruct.events import failing_pods
 from diagnose_bench.reconstruct.manifests import Manifest, metadata, owner_reference
+from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.rules import rule_groups, rule_manifest_groups
 from diagnose_bench.reconstruct.spec import Failing, Node
-from diagnose_bench.reconstruct.world import World
+from diagnose_bench.reconstruct.world import DEFAULT_AGE, World, created_at
 
 _CLUSTER_SCOPED = {
-    "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding", "PersistentVolume",
-    "CustomResourceDefinition", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ClusterPolicy",
-    "IngressClass", "ClusterIssuer",
+    "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding",
+    "PersistentVolume", "CustomResourceDefinition", "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration", "ClusterPolicy", "IngressClass", "ClusterIssuer",
 }  # fmt: skip
+_CONDITIONS = (
+    ("MemoryPressure", "KubeletHasSufficientMemory"),
+    ("DiskPressure", "KubeletHasNoDiskPressure"),
+    ("PIDPressure", "KubeletHasSufficientPID"),
+    ("Ready", "KubeletReady"),
+)
 
 
 def build_objects(world: World) -> list[Manifest]:
@@ -31,7 +38,7 @@ def build_objects(world: World) -> list[Manifest]:
             made.extend(manifests.replica_sets(world, workload, time))
         for pod in world.pods[key]:
             if pod.exists(time):
-                made.append(manifests.pod(world, pod, time))
+                made.append(manifest_pods.pod(world, pod, time))
                 if workload.kind == "CronJob":
                     made.append(_job(world, key, pod.owner[1], pod.created, pod.completed))
         if key in world.addresses:
@@ -50,6 +57,7 @@ def build_objects(world: World) -> list[Manifest]:
         made.append(_rules(world, name, rule_manifest_groups(groups, name)))
     for raw in world.spec.objects:
         made.append(_declared(world, raw))
+    made += _mounted(world, {(one["kind"], _space(one), one["metadata"]["name"]) for one in made})
     for namespace in sorted({one["metadata"].get("namespace", "") for one in made} - {""}):
         created = min(
             (
@@ -109,6 +117,8 @@ def _node(world: World, node: Node) -> Manifest:
         still = drain.uncordon_at is None or world.clock.seconds(drain.uncordon_at) > length
         if drain.node == node.name and still:
             spec["unschedulable"] = True
+            taint = {"effect": "NoSchedule", "key": "node.kubernetes.io/unschedulable"}
+            spec["taints"] = [*spec.get("taints", []), taint]
     beat = world.clock.rfc3339(length - draws.uniform(5, 200))
     capacity = {"cpu": str(node.cpu), "memory": f"{node.memory_gib * 1048576 - 262144}Ki", "pods": "110"}
     return {
@@ -126,14 +136,12 @@ def _node(world: World, node: Node) -> Manifest:
             "conditions": [
                 {"type": kind, "status": "True" if kind == "Ready" else "False", "reason": reason,
                  "lastHeartbeatTime": beat}
-                for kind, reason in (
-                    ("MemoryPressure", "KubeletHasSufficientMemory"), ("DiskPressure", "KubeletHasNoDiskPressure"),
-                    ("PIDPressure", "KubeletHasSufficientPID"), ("Ready", "KubeletReady"),
-                )
+                for kind, reason in _CONDITIONS
             ],
             "nodeInfo": {
                 "containerRuntimeVersion": "containerd://1.7.11", "kernelVersion": "5.15.0-91-generic",
-                "kubeletVersion": world.spec.cluster.version, "osImage": "Ubuntu 22.04.3 LTS", "architecture": "amd64",
+                "kubeletVersion": world.spec.cluster.version, "osImage": "Ubuntu 22.04.3 LTS",
+                "architecture": "amd64",
             },
         },
     }  # fmt: skip
@@ -169,7 +177,9 @@ def _waiting_pod(world: World, failing: Failing, name: str, node: str, start: fl
         "kind": "Pod",
         "metadata": metadata(world, "Pod", failing.namespace, name, start, labels=failing.labels),
         "spec": {
-            "containers": [{"name": "build", "image": failing.image, "imagePullPolicy": "Always", "resources": {}}],
+            "containers": [
+                {"name": "build", "image": failing.image, "imagePullPolicy": "Always", "resources": {}}
+            ],
             "nodeName": node,
             "restartPolicy": "Never",
         },
@@ -183,6 +193,30 @@ def _waiting_pod(world: World, failing: Failing, name: str, node: str, start: fl
             "startTime": world.clock.rfc3339(start),
         },
     }  # fmt: skip
+
+
+def _space(manifest: Manifest) -> str:
+    return str(manifest["metadata"].get("namespace", ""))
+
+
+def _mounted(world: World, present: set[tuple[str, str, str]]) -> list[Manifest]:
+    """ConfigMaps and Secrets that Pods mount and the specification does not declare."""
+    made: dict[tuple[str, str, str], Manifest] = {}
+    for workload in world.workloads.values():
+        wanted = [("ConfigMap", name) for name in (*workload.config_maps, *workload.env_from)]
+        wanted += [("Secret", name) for name in workload.secrets]
+        for kind, name in wanted:
+            key = (kind, workload.namespace, name)
+            if key in present or key in made:
+                continue
+            created = -86400.0 * workload.days_ago - 9000
+            meta = metadata(world, kind, workload.namespace, name, created)
+            made[key] = {"apiVersion": "v1", "kind": kind, "metadata": meta}
+            if kind == "Secret":
+                made[key] |= {"type": "Opaque", "data": {"config": "REDACTED"}}
+            else:
+                made[key]["data"] = standard("configs").get(name, {"LOG_LEVEL": "info"})
+    return list(made.values())
 
 
 def _budget(world: World, key: str) -> Manifest:
@@ -225,8 +259,7 @@ def _declared(world: World, raw: dict[str, Any]) -> Manifest:
     """A manifest from the specification; `metadata.created` (a clock or days ago) becomes its time stamp."""
     made = copy.deepcopy(raw)
     given: dict[str, Any] = made["metadata"]
-    created = given.pop("created", 60)
-    seconds = world.clock.seconds(created) if isinstance(created, str) else -86400.0 * float(created) - 7321.0
+    seconds = created_at(world.clock, given.pop("created", DEFAULT_AGE))
     namespace = given.pop("namespace", "")
     if not namespace and made["kind"] not in _CLUSTER_SCOPED:
         namespace = "default"

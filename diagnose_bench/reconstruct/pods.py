@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from diagnose_bench.reconstruct.admission import Admitted
 from diagnose_bench.reconstruct.clock import STEP_S
-from diagnose_bench.reconstruct.spec import Resources, Workload
+from diagnose_bench.reconstruct.spec_workload import Resources, Workload
 
 BACK_OFF_S = (1.5, 11.0, 22.0, 43.0, 84.0, 166.0, 305.0)
 """Seconds until the kubelet starts a container again: at once, then 10 s doubled up to five minutes."""
@@ -59,7 +60,7 @@ class Pod:
     owner: tuple[str, str]
     """Kind and name of the controlling object."""
     revision: int
-    limits: Resources
+    admitted: Admitted
     initial_restarts: int = 0
     deleted: float | None = None
     never_ready: bool = False
@@ -70,6 +71,11 @@ class Pod:
     start_delay: float = 2.0
     completed: float | None = None
     """When a Job's Pod was done."""
+
+    @property
+    def limits(self) -> Resources:
+        """Limits of the main container as stored."""
+        return self.admitted.limits
 
     @property
     def container(self) -> str:

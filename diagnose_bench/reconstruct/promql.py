@@ -1,7 +1,7 @@
-"""Evaluates alerting expressions over stored series, the way Prometheus does, for the part that rules use.
+"""Evaluates alerting expressions over stored series the way Prometheus does, for the part that rules use.
 
-Differences from Prometheus that do not matter here: ``rate`` does not extrapolate to the window's borders, and a
-sample counts as fresh for five minutes.
+Differences from Prometheus that do not matter here: ``rate`` does not extrapolate to the window's borders,
+and a sample counts as fresh for five minutes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from diagnose_bench.reconstruct.promql_parse import (
     RANGE_FUNCTIONS,
@@ -239,7 +240,7 @@ def _over_range(name: str, window: list[tuple[float, float]], range_s: int) -> f
         return sum(values) / len(values)
     if name == "count_over_time":
         return float(len(values))
-    pairs = list(zip(values, values[1:], strict=False))
+    pairs = list(pairwise(values))
     if name == "changes":
         return float(sum(one != other for one, other in pairs))
     if len(window) < 2:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 AGGREGATIONS = ("sum", "min", "max", "avg", "count")
 RANGE_FUNCTIONS = (
-    "rate", "increase", "delta", "changes", "max_over_time", "min_over_time", "avg_over_time", "count_over_time",
+    "rate", "increase", "delta", "changes",
+    "max_over_time", "min_over_time", "avg_over_time", "count_over_time",
 )  # fmt: skip
 FUNCTIONS = ("absent", "vector", "time", "histogram_quantile", "clamp_min", "abs", *RANGE_FUNCTIONS)
 
@@ -20,7 +21,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _PRECEDENCE = {
-    "or": 1, "and": 2, "unless": 2, "==": 3, "!=": 3, ">": 3, "<": 3, ">=": 3, "<=": 3, "+": 4, "-": 4, "*": 5, "/": 5,
+    "or": 1, "and": 2, "unless": 2,
+    "==": 3, "!=": 3, ">": 3, "<": 3, ">=": 3, "<=": 3,
+    "+": 4, "-": 4, "*": 5, "/": 5,
 }  # fmt: skip
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -177,9 +180,8 @@ class _Parser:
             on = self._labels()
         elif self._take("ignoring"):
             ignoring = self._labels()
-        if self._take("group_left") or self._take("group_right"):
-            if self._peek()[1] == "(":
-                self._labels()
+        if (self._take("group_left") or self._take("group_right")) and self._peek()[1] == "(":
+            self._labels()
         return on, ignoring
 
     def _labels(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""Single requests, drawn from the step-by-step probabilities of the flow: spans, visits, failed attempts.
+"""Single requests drawn from the step-by-step probabilities of the flow: spans, visits, failed attempts.
 
-A fixed share of the traffic is drawn, so the drawn requests are an unbiased sample of what the counters count.
+A fixed share of the traffic is drawn, so the drawn requests are an unbiased sample of what is counted.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from diagnose_bench.reconstruct.clock import STEP_S
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.flow import Edge, Flow
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.spec import Operation
+from diagnose_bench.reconstruct.spec_workload import Operation
 
 PROXIES = ("nginx-ingress", "traefik", "balancer")
 """Voices of components that pass the path on and answer what they were answered."""
 
-_CAUSE_STATUS = {"dns": 502, "connect": 502, "timeout": 504, "server": 502}
+_CAUSE_STATUS = {"dns": 502, "nxdomain": 502, "connect": 502, "timeout": 504, "server": 502}
 
 
 @dataclass
@@ -181,7 +181,7 @@ class _Request:
     def _call(
         self, edge: Edge, caller: Pod, time: float, parent: str, path: str
     ) -> tuple[float, str, Pod | None, int]:
-        """All attempts of one call: elapsed ms, cause of the final failure or '', the Pod that served, its status."""
+        """All attempts of one call: elapsed ms, cause of the final failure or '', serving Pod, its status."""
         elapsed = 0.0
         cause = ""
         upstream: Pod | None = None
@@ -197,7 +197,7 @@ class _Request:
     def _attempt(
         self, edge: Edge, caller: Pod, time: float, parent: str, attempt: int, path: str
     ) -> tuple[float, str, Pod | None, int]:
-        flow, draws, step = self._flow, self._draws, self._trace.step
+        draws, step = self._draws, self._trace.step
         span_id = draws.hex(16)
         position = len(self._trace.spans)
         upstream: Pod | None = None
@@ -291,12 +291,15 @@ def _host(operation: Operation) -> str:
 
 
 def _error_type(cause: str) -> str:
-    return {"dns": "EAI_AGAIN", "connect": "ECONNREFUSED", "timeout": "ETIMEDOUT"}[cause]
+    return {"dns": "EAI_AGAIN", "nxdomain": "ENOTFOUND", "connect": "ECONNREFUSED", "timeout": "ETIMEDOUT"}[
+        cause
+    ]
 
 
 def _message(cause: str, host: str) -> str:
     return {
         "dns": f"getaddrinfo EAI_AGAIN {host}",
+        "nxdomain": f"getaddrinfo ENOTFOUND {host}",
         "connect": f"connect ECONNREFUSED {host}",
         "timeout": f"deadline exceeded while waiting for {host}",
     }[cause]

@@ -1,4 +1,4 @@
-"""A whole suite from a folder of specifications: snapshots on one side, truths on the other, suite.json last."""
+"""A whole suite from a folder of specifications: snapshots here, truths there, suite.json last."""
 
 from __future__ import annotations
 

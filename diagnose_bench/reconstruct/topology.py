@@ -1,4 +1,4 @@
-"""topology.json: what an inventory tool knows: ownership, selection, placement, configuration use, observed calls."""
+"""topology.json: what an inventory tool knows: owners, selectors, placement, configuration, seen calls."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from diagnose_bench.reconstruct.flow import Flow
 from diagnose_bench.reconstruct.manifests import Manifest
 
 _NODE_KINDS = {
-    "Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "Pod", "Service", "ConfigMap", "Secret",
-    "Node", "Namespace", "HorizontalPodAutoscaler", "Ingress", "IngressRoute", "LimitRange", "ResourceQuota",
-    "PodDisruptionBudget", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "ClusterPolicy", "Policy",
+    "Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job", "ReplicaSet", "Pod", "Service", "ConfigMap",
+    "Secret", "Node", "Namespace", "HorizontalPodAutoscaler", "Ingress", "IngressRoute", "LimitRange",
+    "ResourceQuota", "PodDisruptionBudget", "ValidatingWebhookConfiguration", "MutatingWebhookConfiguration",
+    "ClusterPolicy", "Policy",
 }  # fmt: skip
 _CORE = {"v1", "apps/v1", "batch/v1", "autoscaling/v2", "policy/v1", "networking.k8s.io/v1"}
 

@@ -14,8 +14,10 @@ from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.requests import Failure, Visit
 
 AGENTS = (
-    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/122.0.0.0 Safari/537.36",
-    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_3 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/15E148",
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) "
+    "Chrome/122.0.0.0 Safari/537.36",
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_3 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+    "Mobile/15E148",
     "Mozilla/5.0 (X11; Linux x86_64; rv:123.0) Gecko/20100101 Firefox/123.0",
     "okhttp/4.12.0",
 )
@@ -93,24 +95,25 @@ def _nginx_access(voice: Voice, visit: Visit) -> str:
 
 
 def _nginx_failure(voice: Voice, failure: Failure) -> str:
-    target = failure.upstream
-    address = f"http://{target.ip}:{target.workload.port or 8080}" if target else "http://10.244.0.0:80"
     reason = {
-        "timeout": "upstream timed out (110: Operation timed out) while reading response header from upstream",
+        "timeout": "upstream timed out (110: Operation timed out) while reading response header "
+        "from upstream",
         "connect": "connect() failed (111: Connection refused) while connecting to upstream",
         "dns": "upstream host not found",
+        "nxdomain": "upstream host not found",
         "server": "",
     }[failure.cause]
     if not reason:
         return ""
-    if target is None:
-        peers = [pod for pod in (failure.pod,) if pod]
-        address = f"http://{peers[0].ip.rsplit('.', 1)[0]}.{voice.draw().integer(4, 250)}:8080"
-    serial = voice.serial()
+    address = (
+        f"http://{failure.upstream.ip}:{_port(failure)}" if failure.upstream else f"http://{failure.host}"
+    )
+    server = "www" if failure.operation.paths else "_"
     return (
-        f"{voice.moment(failure.time):%Y/%m/%d %H:%M:%S} [error] 33#33: *{serial} {reason}, "
-        f"client: {voice.client()}, server: {failure.operation.paths and 'www' or '_'}, "
-        f'request: "{failure.operation.name.split()[0]} {failure.path} HTTP/2.0", upstream: "{address}{failure.path}"'
+        f"{voice.moment(failure.time):%Y/%m/%d %H:%M:%S} [error] 33#33: *{voice.serial()} {reason}, "
+        f"client: {voice.client()}, server: {server}, "
+        f'request: "{failure.operation.name.split()[0]} {failure.path} HTTP/2.0", '
+        f'upstream: "{address}{failure.path}"'
     )
 
 
@@ -152,6 +155,7 @@ def _node_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": {"type": "Error", "message": f"getaddrinfo EAI_AGAIN {target}", "code": "EAI_AGAIN"},
+        "nxdomain": {"type": "Error", "message": f"getaddrinfo ENOTFOUND {target}", "code": "ENOTFOUND"},
         "connect": {"type": "Error", "message": f"connect ECONNREFUSED {target}", "code": "ECONNREFUSED"},
         "timeout": {
             "type": "TimeoutError",
@@ -181,11 +185,15 @@ def _logfmt_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"dial tcp: lookup {target}: i/o timeout",
+        "nxdomain": f"dial tcp: lookup {target}: no such host",
         "connect": f"dial tcp {_address(voice, failure)}:{_port(failure)}: connect: connection refused",
         "timeout": f"Get http://{target}{failure.path}: context deadline exceeded",
         "server": f"unexpected status {failure.status} from {target}",
     }[failure.cause]
-    return f'level=error msg="call failed" target={target} attempt={failure.attempt + 1} err="{error}" trace_id={failure.trace_id}'
+    return (
+        f'level=error msg="call failed" target={target} attempt={failure.attempt + 1} err="{error}" '
+        f"trace_id={failure.trace_id}"
+    )
 
 
 def _spring(voice: Voice, time: float, level: str, thread: int, logger: str, text: str) -> str:
@@ -216,6 +224,7 @@ def _spring_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"java.net.UnknownHostException: {target}: Temporary failure in name resolution",
+        "nxdomain": f"java.net.UnknownHostException: {target}: Name or service not known",
         "connect": f"java.net.ConnectException: Connection refused: {target}:{_port(failure)}",
         "timeout": f"java.net.http.HttpTimeoutException: request timed out calling {target}",
         "server": f"c.HttpServerErrorException: {failure.status} from {target}",
@@ -246,6 +255,10 @@ def _rails_failure(voice: Voice, failure: Failure) -> str:
     name, message = {
         "dns": (
             "SocketError",
+            f"Failed to open TCP connection to {target} (getaddrinfo: Temporary failure in name resolution)",
+        ),
+        "nxdomain": (
+            "SocketError",
             f"Failed to open TCP connection to {target} (getaddrinfo: Name or service not known)",
         ),
         "connect": ("Errno::ECONNREFUSED", f"Failed to open TCP connection to {target} (Connection refused)"),
@@ -264,6 +277,10 @@ def _rails_failure(voice: Voice, failure: Failure) -> str:
     )
 
 
+def _uuid(digits: str) -> str:
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
 def _registry_access(voice: Voice, visit: Visit) -> str:
     moment = voice.moment(visit.time)
     stamp = f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond * 1000:09d}Z"
@@ -272,7 +289,7 @@ def _registry_access(voice: Voice, visit: Visit) -> str:
     )
     line = (
         f'time="{stamp}" level={level} msg="{text}" go.version=go1.20.12 '
-        f"http.request.id={visit.trace_id[:8]}-{visit.trace_id[8:12]}-4{visit.trace_id[13:16]}-a{visit.trace_id[17:20]}-{visit.trace_id[20:]} "
+        f"http.request.id={_uuid(visit.trace_id)} "
         f"http.request.method={visit.operation.name.split()[0]} http.request.remoteaddr={voice.client()} "
         f'http.request.uri="{visit.path}" http.request.useragent="{voice.agent(visit)}" '
         f"http.response.duration={visit.duration_ms:.6f}ms http.response.status={visit.status}"
@@ -288,8 +305,9 @@ def _traefik_access(voice: Voice, visit: Visit) -> str:
     size = int((visit.operation.size if not visit.failed else 21) * voice.draw().uniform(0.7, 1.4))
     return (
         f"{voice.client()} - - [{apache_time(voice.moment(visit.time))} +0000] "
-        f'"{visit.operation.name.split()[0]} {visit.path} HTTP/1.1" {visit.status} {size} "-" "{voice.agent(visit)}" '
-        f'{voice.serial()} "{namespace}-{name}@kubernetescrd" "http://{address}" {visit.duration_ms:.0f}ms'
+        f'"{visit.operation.name.split()[0]} {visit.path} HTTP/1.1" {visit.status} {size} '
+        f'"-" "{voice.agent(visit)}" {voice.serial()} "{namespace}-{name}@kubernetescrd" '
+        f'"http://{address}" {visit.duration_ms:.0f}ms'
     )
 
 
@@ -301,10 +319,12 @@ def _balancer_access(voice: Voice, visit: Visit) -> str:
     backend = "-" if visit.status in (502, 503) else status
     size = int((visit.operation.size if not visit.failed else 272) * voice.draw().uniform(0.7, 1.4))
     served = "-1" if backend == "-" else f"{total / 1000:.3f}"
+    host = "api" if visit.operation.agents else "www"
     return (
-        f"h2 {moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}Z edge {voice.client()}:{voice.draw().integer(20000, 64000)} "
+        f"h2 {moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond:06d}Z edge "
+        f"{voice.client()}:{voice.draw().integer(20000, 64000)} "
         f"{address} 0.000 {served} 0.000 {status} {backend} {voice.draw().integer(90, 700)} {size} "
-        f'"{visit.operation.name.split()[0]} https://{visit.operation.agents and "api" or "www"}{visit.path} HTTP/2.0" '
+        f'"{visit.operation.name.split()[0]} https://{host}{visit.path} HTTP/2.0" '
         f'"{voice.agent(visit)[:60]}" TLSv1.3 "Root=1-{visit.trace_id[:8]}-{visit.trace_id[8:]}"'
     )
 
@@ -321,8 +341,9 @@ def _php_failure(voice: Voice, failure: Failure) -> str:
     target = _target(failure)
     error = {
         "dns": f"getaddrinfo for {target} failed: Temporary failure in name resolution",
+        "nxdomain": f"getaddrinfo for {target} failed: Name or service not known",
         "connect": f"Failed to connect to {target}: Connection refused",
-        "timeout": f"Operation timed out after {failure.edge.call.timeout_ms:.0f} milliseconds with 0 bytes received ({target})",
+        "timeout": f"Operation timed out after {failure.edge.call.timeout_ms:.0f} milliseconds ({target})",
         "server": f"server error {failure.status} from {target}",
     }[failure.cause]
     return json.dumps(

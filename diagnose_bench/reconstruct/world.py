@@ -9,12 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import ValidationError
+
 from diagnose_bench.errors import SuiteError
+from diagnose_bench.reconstruct.admission import admit
 from diagnose_bench.reconstruct.clock import Clock, Curve
 from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.platform import platform_workloads
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.spec import Node, Points, Rollout, Specification, Workload
+from diagnose_bench.reconstruct.spec import Node, Rollout, Specification
+from diagnose_bench.reconstruct.spec_workload import Points, Workload
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,14 @@ class World:
         """A specification's curve in seconds."""
         if not points:
             return Curve([(0.0, default)])
-        return Curve([(self.clock.seconds(clock), value) for clock, value in points])
+        timed = [(self.clock.seconds(clock), value) for clock, value in points]
+        for (earlier, _), (later, _), (clock, _) in zip(timed, timed[1:], points[1:], strict=False):
+            if later <= earlier:
+                raise SuiteError(
+                    f"{self.spec.scenario_id}: the point at {clock!r} of a curve is not later than the one "
+                    "before it. Put the points in order."
+                )
+        return Curve(timed)
 
     def all_pods(self) -> list[Pod]:
         """Pods of all workloads, in the order of the workloads."""
@@ -63,6 +74,14 @@ class World:
     def current(self, key: str) -> Revision:
         """The newest template of a workload."""
         return self.revisions[key][-1]
+
+
+DEFAULT_AGE = 60
+
+
+def created_at(clock: Clock, created: str | float) -> float:
+    """When a declared object was created: a clock string, or days ago."""
+    return clock.seconds(created) if isinstance(created, str) else -86400.0 * float(created) - 7321.0
 
 
 def key_of(workload: Workload) -> str:
@@ -167,14 +186,14 @@ def _first_pods(world: World, key: str) -> None:
     nodes = _eligible(world, workload)
     replicas = len(nodes) if workload.kind in ("DaemonSet", "Static") else workload.replicas
     offset = draws.integer(0, 30)
-    age = workload.pods_days_ago if workload.pods_days_ago is not None else workload.days_ago * 0.6
+    ages = workload.pods_days_ago
     for index in range(replicas):
         node = nodes[(index + offset) % len(nodes)]
-        moment = (
-            -86400.0 * age * draws.uniform(0.97, 1.0)
-            if workload.pods_days_ago is None
-            else (-86400.0 * age - 37.0 * index - draws.uniform(0, 9))
-        )
+        if ages is None:
+            moment = -86400.0 * workload.days_ago * 0.6 * draws.uniform(0.97, 1.0)
+        else:
+            age = ages[min(index, len(ages) - 1)] if isinstance(ages, list) else ages
+            moment = -86400.0 * age - 37.0 * index - draws.uniform(0, 9)
         pod = _new_pod(world, key, index, node.name, moment)
         pod.initial_restarts = workload.restarts[index] if index < len(workload.restarts) else 0
 
@@ -201,11 +220,16 @@ def _new_pod(world: World, key: str, index: int, node: str, created: float, read
         if host
         else f"{world.spec.cluster.pod_network}.{node_number + 1}.{draws.integer(4, 250)}"
     )
-    limits = workload.limits
-    if workload.injected_limits is not None and index >= workload.injected_from:
-        limits = workload.injected_limits
+    ranges = [
+        one
+        for one in world.spec.objects
+        if one.get("kind") == "LimitRange"
+        and one["metadata"].get("namespace") == workload.namespace
+        and created_at(world.clock, one["metadata"].get("created", DEFAULT_AGE)) <= created
+    ]
     pod = Pod(
-        workload, index, name, node, address, draws.uuid(), created, owner, revision.number, limits,
+        workload, index, name, node, address, draws.uuid(), created, owner, revision.number,
+        admit(workload, ranges),
         never_ready=not ready, start_delay=round(draws.uniform(1.2, 3.5), 3),
     )  # fmt: skip
     world.pods[key].append(pod)
@@ -218,7 +242,12 @@ def _roll_out(world: World, rollout: Rollout) -> None:
     old = world.revisions[key][-1]
     present = world.workloads[key]
     previous: dict[str, Any] = present.model_dump() | rollout.previous
-    before = Workload.model_validate(previous)
+    try:
+        before = Workload.model_validate(previous)
+    except ValidationError as error:
+        raise SuiteError(
+            f"{world.spec.scenario_id}: $.rollouts: previous of {key}: {error.errors()[0]['msg']}."
+        ) from error
     draws = world.draws("rollout", key, rollout.at)
     world.revisions[key][-1] = Revision(old.number, old.hash, before, old.created, old.annotation)
     annotation = world.clock.rfc3339(at) if rollout.why == "restart" else None

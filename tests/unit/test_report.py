@@ -61,15 +61,29 @@ def test_terminal_report_always_has_the_signature_on_one_line(report: Report) ->
 def test_terminal_report_shows_headline_basis_and_baselines(tmp_path: Path) -> None:
     run = simple_run(tmp_path)
     text = terminal_text(load_report([run]))
+    assert "Average precision at full recall, in %" in text
     assert re.search(
-        r"sample +100\.0 % +1 scenario x 1 repeat +100\.0 % +100\.0 % +100\.0 % +100\.0 % +0\.0 % +\+100\.0",
+        r"sample +100\.0 +1 x 1 +100\.0 +100\.0 +100\.0 +100\.0 +\+100\.0\n",
         text,
     )
-    assert re.search(r"constant name +0\.0 %", text)
-    assert re.search(r"always empty +0\.0 %", text)
-    assert re.search(r"scenario-001 +100\.0 % +✓", text)
+    assert re.search(r"constant name +0\.0 +1\n", text)
+    assert re.search(r"always empty +0\.0 +1\n", text)
+    assert re.search(r"scenario-001 +100\.0 ✓\n", text)
     assert "diagnosed 1" in text
     assert "safe_pass 1" in text
+
+
+def test_the_report_of_the_usual_agents_fits_80_columns_uncut(tmp_path: Path) -> None:
+    names = ["baseline:alerting", "baseline:loudest", "baseline:upstream", "baseline:recent-change", "mine"]
+    runs = [simple_run(tmp_path, f"run-{index}", agent=name) for index, name in enumerate(names)]
+    tables, _, rest = terminal_text(load_report(runs), 80).partition("How the trials ended")
+    for line in tables.splitlines():
+        assert len(line) <= 80
+        assert line == line.rstrip()
+    for name in names:
+        assert re.search(rf"^{name} +100\.0 +1 x 1 ", tables, re.MULTILINE), name
+    assert not re.search("[a-z0-9]…", tables)
+    assert rest.count("|resolver:") == 1
 
 
 def test_incomplete_run_shows_bounds_and_says_why(report: Report) -> None:
@@ -279,7 +293,7 @@ def test_subset_is_called_a_subset_everywhere(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", suite, {(ONE, 1): Trial(["shop/Deployment/cart"])}, plan=[ONE])
     score_run(run)
     report = load_report([run])
-    assert "subset: 1 scenario x 1 repeat" in terminal_text(report)
+    assert "subset: 1 x 1" in terminal_text(report)
     assert "a subset of the suite (scenario-001): its number is no headline." in " ".join(report.notices)
     assert "Average precision at full recall, subset" in report_html(report)
 
