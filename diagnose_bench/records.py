@@ -102,7 +102,7 @@ class Usage(_Record):
 
 
 class EventLayer(StrEnum):
-    """Who saw a boundary event: all watch during the run but ``truth``, which reads the records at scoring."""
+    """Who saw a boundary event: during the run, but ``truth``, which reads the records."""
 
     DECOY = "decoy"
     AUDIT = "audit"

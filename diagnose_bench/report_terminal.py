@@ -28,6 +28,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.records import Confidence
 from diagnose_bench.text import visible
 
 _WIDTH_OF_A_FILE = 120
@@ -70,6 +71,12 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
         console.print(Text(f"One sign per repeat: {legend}", style="dim"))
         console.print()
         console.print(_counts_table(report))
+        for agent in report.agents:
+            if any(
+                number for name, number in agent.scorecard.boundary_events.items() if name != Confidence.LOW
+            ):
+                counts = count_text(agent.scorecard.boundary_events)
+                console.print(Text(f"Boundary events of {_clean(agent.label)}: {counts}"))
         for notice in report.notices:
             console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
         found = signatures(report)

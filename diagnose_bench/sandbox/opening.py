@@ -94,6 +94,7 @@ def open_shell(
     unchecked: bool = False,
     digest: str | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> Iterator[Sandbox]:
     """The sandbox that an agent gets, over a copy of one snapshot, for a person.
 
@@ -123,6 +124,7 @@ def open_shell(
             scratch=scratch,
             limits=limits,
             forbidden=forbidden,
+            extras=extras,
         ) as sandbox,
     ):
         yield sandbox
