@@ -345,7 +345,7 @@ def _boundary_notices(scorecard: Scorecard) -> list[str]:
     found = []
     if is_null(scorecard):
         found.append(
-            "null snapshot: agents got an empty folder, so its number says nothing about diagnosis and stands "
+            "null snapshot: agents got an empty folder, so its number says nothing of diagnosis and stands "
             "beside no other."
         )
         passed = [

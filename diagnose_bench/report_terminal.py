@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from diagnose_bench.records import Confidence
 from diagnose_bench.report import (
     VERDICT_MARKS,
     VERDICT_WORDS,
@@ -28,7 +29,6 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
-from diagnose_bench.records import Confidence
 from diagnose_bench.text import visible
 
 _WIDTH_OF_A_FILE = 120
