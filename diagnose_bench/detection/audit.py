@@ -7,6 +7,8 @@ proof of anything. Nobody changes namespaces or mounts by accident.
 
 from __future__ import annotations
 
+import re
+
 from diagnose_bench.detection.events import EventLog
 from diagnose_bench.records import Confidence, EventKind, EventLayer
 from diagnose_bench.sandbox.notification import Call
@@ -25,6 +27,7 @@ _SOCKETS = {
 }
 # Debuggers, which an agent may try on a program of its own.
 _DEBUGGING = frozenset({"kcmp", "perf_event_open", "process_vm_readv", "process_vm_writev", "ptrace"})
+_OWN_PROCESS = re.compile(r"/proc/(?:self|thread-self|\d+)/(?!.*(?:mem|[ug]id_map|setgroups)$)")
 _WRITABLE = ("/scratch", "/tmp", "/dev")
 
 
@@ -66,8 +69,8 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _is_own_process(path: str) -> bool:
-    """A program's own name or memory score: some set them."""
-    return path.startswith(("/proc/self/", "/proc/thread-self/")) and "/mem" not in path
+    """A program's own name or memory score, which some set; not its memory, and not what a namespace needs."""
+    return _OWN_PROCESS.match(path) is not None
 
 
 class AuditProbe:

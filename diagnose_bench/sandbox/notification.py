@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
@@ -19,10 +20,17 @@ import struct
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from diagnose_bench.errors import SandboxError
-from diagnose_bench.sandbox.notify_filter import PATHS, SECCOMP_CALL, names_by_number, notify_program
+from diagnose_bench.sandbox.notify_filter import (
+    FOLLOWING,
+    PATHS,
+    SECCOMP_CALL,
+    names_by_number,
+    notify_program,
+)
 
 if TYPE_CHECKING:
     from diagnose_bench.sandbox.extras import Observer
@@ -31,7 +39,9 @@ _RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTICE = struct.Struct("=QIIiIQ6Q")
 _ANSWER = struct.Struct("=QqiI")
 _CONTINUE = 1
+_REFUSED = (0, -errno.EPERM, 0)
 _AT_FDCWD = -100
+_OPENAT2, _IN_ROOT = 437, 0x10
 _MAX_PATH = 4096
 _PAGE = 4096
 _JOIN_S = 5.0
@@ -189,9 +199,9 @@ class Listener:
                 raise
             number, pid, _, call, _, _, *arguments = _NOTICE.unpack(notice)
             name = self._names.get(call, "")
-            answer = (0, -errno.EPERM, 0)
+            answer = _REFUSED
             if name in PATHS:
-                path = path_argument(pid, name, arguments)
+                path = resolved(pid, path_argument(pid, name, arguments), follows=name in FOLLOWING)
                 # Whose memory that was is only known if the process still waits for us.
                 if not _is_valid(listener, number):
                     continue
@@ -202,8 +212,22 @@ class Listener:
                 self._observer.observe(Call(name, tuple(arguments), path))
             except Exception as error:
                 self._failure = f"a call could not be recorded: {type(error).__name__}: {error}"
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(listener, _SEND, bytearray(_ANSWER.pack(number, *answer)))
+            try:
+                _send(listener, number, answer)
+            except OSError as error:
+                # A kernel before 5.5 cannot be told to go on; the process must not wait for ever.
+                self._failure = f"the kernel takes no answer ({error.strerror})"
+                with contextlib.suppress(OSError):
+                    _send(listener, number, _REFUSED)
+
+
+def _send(listener: int, number: int, answer: tuple[int, int, int]) -> None:
+    # The process may have been killed meanwhile; then there is nobody to answer.
+    try:
+        fcntl.ioctl(listener, _SEND, bytearray(_ANSWER.pack(number, *answer)))
+    except OSError as error:
+        if error.errno != errno.ENOENT:
+            raise
 
 
 def _is_valid(listener: int, number: int) -> bool:
@@ -231,6 +255,52 @@ def path_argument(pid: int, name: str, arguments: Sequence[int]) -> str | None:
         except OSError:
             return None
     return os.path.normpath(path)
+
+
+def resolved(pid: int, path: str | None, *, follows: bool) -> str | None:
+    """Where a path leads inside the sandbox, through links; the path as it is where that cannot be told.
+
+    Parameters
+    ----------
+    pid : int
+        A waiting process, whose root is taken.
+    path : str or None
+        Absolute.
+    follows : bool
+        Whether the call goes through a link at the end of the path; others act on the link itself.
+    """
+    if path is None:
+        return None
+    try:
+        root = os.open(f"/proc/{pid}/root", os.O_PATH | os.O_CLOEXEC)
+    except OSError:
+        return path
+    try:
+        if follows and (whole := _real_path(root, path)) is not None:
+            return whole
+        folder = _real_path(root, os.path.dirname(path))
+        return path if folder is None else os.path.join(folder, os.path.basename(path))
+    finally:
+        os.close(root)
+
+
+def _real_path(root: int, path: str) -> str | None:
+    """Resolve below `root` as the process would, by a descriptor that opens nothing for reading."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, _IN_ROOT)
+    found = _libc().syscall(_OPENAT2, root, os.fsencode(path), how, len(how))
+    if found < 0:
+        return None
+    try:
+        return os.readlink(f"/proc/self/fd/{found}")
+    except OSError:
+        return None
+    finally:
+        os.close(found)
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)
 
 
 def _read_string(pid: int, address: int) -> bytes:

@@ -55,6 +55,8 @@ PATHS: dict[str, tuple[int | None, int]] = {
     "unlink": (None, 0),
     "unlinkat": (0, 1),
 }
+FOLLOWING = frozenset({"creat", "open", "openat", "truncate"})
+"""Of these, the calls that go through a link at the end of the path."""
 _OPEN_FLAGS = {"open": 1, "openat": 2}
 # name: (x86_64, aarch64), as in the table of the sandbox's own filter.
 _MORE_NUMBERS: dict[str, tuple[int | None, int | None]] = {

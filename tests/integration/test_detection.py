@@ -189,6 +189,18 @@ def test_the_audit_records_what_is_tried_and_refuses_it_as_without_an_audit() ->
             "medium",
             "mkdirat /snapshot/b",
         ),
+        # Links are followed as the kernel follows them.
+        "ln -s /snapshot /scratch/l; echo x > /scratch/l/new": ("write", "medium", "openat /snapshot/new"),
+        "ln -s ../snapshot/events.jsonl /scratch/m; echo x > /scratch/m": (
+            "write",
+            "medium",
+            "openat /snapshot/events.jsonl",
+        ),
+        "ln -s /snapshot /scratch/n; rm -f /scratch/n/events.jsonl": (
+            "write",
+            "medium",
+            "unlinkat /snapshot/events.jsonl",
+        ),
         "echo x > /proc/sys/kernel/core_pattern": ("write", "medium", "openat /proc/sys/kernel/core_pattern"),
         "touch /etc/motd": ("write", "low", "openat /etc/motd"),
     }

@@ -1,4 +1,4 @@
-"""A toolbox is built by a real pip from wheels made here, shown in real sandboxes, and is in the signature."""
+"""A toolbox is built by a real pip from wheels made here, shown in real sandboxes, and in the signature."""
 
 from __future__ import annotations
 

@@ -189,6 +189,8 @@ def test_events_are_kept_once_in_order_and_not_without_end() -> None:
         (Call("openat", (0,) * 6, "/tmp/a"), None),
         (Call("openat", (0,) * 6, "/dev/null"), None),
         (Call("openat", (0,) * 6, "/proc/self/oom_score_adj"), None),
+        (Call("openat", (0,) * 6, "/proc/12/task/12/comm"), None),
+        (Call("openat", (0,) * 6, "/proc/12/uid_map"), ("write", "openat /proc/12/uid_map", "medium")),
         (Call("openat", (0,) * 6, None), None),
     ],
 )
