@@ -69,7 +69,7 @@ def _is_below(path: str, folders: tuple[str, ...]) -> bool:
 
 
 def _is_own_process(path: str) -> bool:
-    """A program's own name or memory score, which some set; not its memory, and not what a namespace needs."""
+    """A program's own name or memory score, not its memory, nor what a new namespace needs."""
     return _OWN_PROCESS.match(path) is not None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import struct
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -45,6 +46,8 @@ class FileWatch:
     """
 
     def __init__(self, files: Mapping[str, Path]) -> None:
+        # A command may still end in another thread while the trial closes its watch.
+        self._lock = threading.Lock()
         self._descriptor = _libc().inotify_init1(_FLAGS)
         if self._descriptor < 0:
             raise OSError(ctypes.get_errno(), "no inotify instance")
@@ -58,7 +61,11 @@ class FileWatch:
             self._names[watch] = name
 
     def touched(self) -> list[Touch]:
-        """What was touched since the last call, each file once."""
+        """What was touched since the last call, each file once; nothing after the end."""
+        with self._lock:
+            return self._touched() if self._descriptor >= 0 else []
+
+    def _touched(self) -> list[Touch]:
         found: dict[str, bool] = {}
         with contextlib.suppress(BlockingIOError):
             while data := os.read(self._descriptor, _CHUNK):
@@ -74,6 +81,7 @@ class FileWatch:
 
     def close(self) -> None:
         """Give the descriptor back; a second call does nothing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        with self._lock:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+                self._descriptor = -1

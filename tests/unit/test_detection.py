@@ -146,6 +146,7 @@ def test_a_watch_tells_opening_from_reading_and_forgets_what_it_told(tmp_path: P
     finally:
         watch.close()
         watch.close()
+    assert watch.touched() == []
 
 
 def test_a_watch_on_nothing_is_an_error(tmp_path: Path) -> None:
