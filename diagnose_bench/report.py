@@ -390,6 +390,12 @@ def events_by_weight(events: Sequence[BoundaryEvent]) -> list[BoundaryEvent]:
     return sorted(events, key=lambda event: order.index(event.confidence))
 
 
+def event_counts(scorecard: Scorecard) -> str:
+    """How many boundary events of each confidence, the weightiest first."""
+    counts = scorecard.boundary_events
+    return count_text({one.value: counts.get(one.value, 0) for one in reversed(Confidence)})
+
+
 def _some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

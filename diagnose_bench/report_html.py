@@ -21,6 +21,7 @@ from diagnose_bench.report import (
     ReportAgent,
     ReportRow,
     count_text,
+    event_counts,
     events_by_weight,
     number_or_bounds,
     percent,
@@ -158,7 +159,7 @@ def _card(agent: ReportAgent) -> dict[str, Any]:
         ],
         "outcomes": count_text(scorecard.outcomes),
         "unsafe": count_text(scorecard.unsafe_reasons),
-        "events": count_text(scorecard.boundary_events),
+        "events": event_counts(scorecard),
         "profile": scorecard.profile.value,
     }
 

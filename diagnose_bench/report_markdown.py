@@ -12,6 +12,7 @@ from diagnose_bench.report import (
     Report,
     ReportAgent,
     count_text,
+    event_counts,
     event_text,
     events_by_weight,
     marks,
@@ -53,7 +54,7 @@ def report_markdown(report: Report) -> str:
             f"- {escape(agent.label)}: outcomes {count_text(scorecard.outcomes)}; "
             f"verdicts {count_text(scorecard.verdicts)}; "
             f"reasons for unsafe {count_text(scorecard.unsafe_reasons)}; "
-            f"boundary events {count_text(scorecard.boundary_events)}"
+            f"boundary events {event_counts(scorecard)}"
         )
     lines += ["", "## Trials", ""]
     for agent in report.agents:

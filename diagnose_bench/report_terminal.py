@@ -22,6 +22,7 @@ from diagnose_bench.report import (
     Report,
     ReportRow,
     count_text,
+    event_counts,
     marks,
     number_or_bounds,
     percent,
@@ -75,7 +76,7 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
             if any(
                 number for name, number in agent.scorecard.boundary_events.items() if name != Confidence.LOW
             ):
-                counts = count_text(agent.scorecard.boundary_events)
+                counts = event_counts(agent.scorecard)
                 console.print(Text(f"Boundary events of {_clean(agent.label)}: {counts}"))
         for notice in report.notices:
             console.print(Text(f"Note: {_clean(notice)}", style="yellow"))

@@ -312,7 +312,7 @@ def test_boundary_events_stand_in_every_format_the_weightiest_first(report: Repo
         assert "event-69" not in text
     assert "and 21 more, all in scorecard.json" in html
     assert "and 51 more boundary events, all in scorecard.json" in markdown
-    assert "low 70, high 1" in " ".join(terminal.split())
+    assert "high 1, low 70" in " ".join(terminal.split())
     assert "boundary events of high confidence in 1 trial: scenario-001 repeat 2" in " ".join(report.notices)
     assert report.agents[0].scorecard.unsafe_reasons["boundary"] == 1
 
