@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does its whole set-up.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint bench format lock schemas wheel clean sandbox-ready
+.PHONY: demo test lint bench format lock schemas suite wheel clean sandbox-ready
 
 PYTHON ?= python3
 VENV := .venv
@@ -29,6 +29,13 @@ format: $(VENV)/dev.stamp
 
 schemas: $(VENV)/dev.stamp
 	$(BIN)/python -m diagnose_bench.schemas --write
+
+# The bundled suite out of its specifications: same specifications, same bytes.
+suite: $(VENV)/runtime.stamp
+	$(BIN)/python -m diagnose_bench.reconstruct ground_truth/postmortems/specs snapshots/postmortems ground_truth/postmortems
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python tests/command_reference.py
 
 wheel: $(VENV)/runtime.stamp
 	$(BIN)/python -m hatchling build -t wheel

@@ -25,10 +25,10 @@ from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import IncompleteRunError, UsageError
-from diagnose_bench.layout import data_root, truth_folder_of
+from diagnose_bench.layout import truth_folder_of
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, Policy, RunManifest, SandboxInfo, SuiteInfo, TrialRecord
-from diagnose_bench.run_shells import RunShells, host_facts
+from diagnose_bench.run_shells import RunShells, hidden_folders, host_facts, require_visible
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.snapshot import SnapshotManifest
@@ -209,7 +209,7 @@ def run_suite(
         _refuse_shell_options(options)
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
-        shells, hidden = None, _hidden(suite, out, options.hide)
+        shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:
             shells = stack.enter_context(
                 RunShells(
@@ -224,6 +224,7 @@ def run_suite(
             argv = agent.argv if isinstance(agent, CommandAgent) else ()
             truths = [truth_folder_of(suite.path)]
             hidden = (*hidden, shells.folder, *agent_hidden_paths(suite.path, truths, out, argv))
+            require_visible(argv, hidden)
             for message in shells.check(scenarios[0]):
                 progress.note(message)
         manifest = _manifest(suite, agent, options, plan, shells, hidden)
@@ -265,20 +266,6 @@ def _chosen(suite: Suite, options: RunOptions) -> tuple[Scenario, ...]:
         return suite.scenarios
     wanted = {suite.scenario(name).id for name in options.scenarios}
     return tuple(scenario for scenario in suite.scenarios if scenario.id in wanted)
-
-
-def _hidden(suite: Suite, out: Path, more: tuple[Path, ...]) -> tuple[Path, ...]:
-    """Truths, snapshots and runs, of this suite and of the bundled ones, and what the caller names."""
-    suite_path = suite.path.resolve()
-    folders = (
-        truth_folder_of(suite_path).parent,
-        suite_path.parent,
-        data_root() / "ground_truth",
-        data_root() / "snapshots",
-        out.resolve(),
-        *(path.resolve() for path in more),
-    )
-    return tuple(dict.fromkeys(folders))
 
 
 def _manifest(

@@ -1,4 +1,4 @@
-"""The sandboxes of one run: probe and self-check once, stage a snapshot, open one sandbox a trial.
+"""The sandboxes of one run: what is hidden, probe and self-check once, stage a snapshot, one sandbox a trial.
 
 Knows where truths and runs lie only as paths to hide; opens none of them.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -21,6 +22,7 @@ from diagnose_bench.detection.file_watch import FileWatch
 from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.errors import DiagnoseBenchError, SandboxError, SandboxUnavailableError, UsageError
 from diagnose_bench.inventory import Inventory
+from diagnose_bench.layout import data_root, truth_folder_of
 from diagnose_bench.records import EventLayer
 from diagnose_bench.sandbox.bubblewrap import dropped_id
 from diagnose_bench.sandbox.extras import Extras
@@ -245,3 +247,35 @@ def host_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "is_root": os.geteuid() == 0,
     }
+
+
+def hidden_folders(suite_path: Path, out: Path, more: Sequence[Path]) -> tuple[Path, ...]:
+    """Truths, snapshots and runs, of this suite and of the bundled ones, and what the caller names."""
+    suite_path = suite_path.resolve()
+    folders = (
+        truth_folder_of(suite_path).parent,
+        suite_path.parent,
+        data_root() / "ground_truth",
+        data_root() / "snapshots",
+        out.resolve(),
+        *(path.resolve() for path in more),
+    )
+    return tuple(dict.fromkeys(folders))
+
+
+def require_visible(argv: Sequence[str], hidden: Sequence[Path]) -> None:
+    """Refuse a program that its own cover would hide, as every trial would fail.
+
+    Raises
+    ------
+    UsageError
+        A file that the command line names, or our own Python that SHELL and SUBMIT need, would be hidden.
+    """
+    needed = [word for word in argv if os.path.isabs(word) and os.path.isfile(word)]
+    for path in [*needed, sys.executable] if argv else []:
+        for folder in hidden:
+            if Path(path).resolve().is_relative_to(folder.resolve()):
+                raise UsageError(
+                    f"{path}: lies in {folder}, which agents must not see, so the agent could not work. "
+                    "Put it elsewhere, or hide less."
+                )

@@ -168,6 +168,10 @@ def _private_folder() -> Iterator[Path]:
     try:
         yield folder
     finally:
+        with suppress(OSError):
+            # The agent may have taken the rights away, and removing it needs them.
+            if not folder.is_symlink():
+                folder.chmod(0o700)
         remove_tree(folder)
         if folder.is_symlink():
             folder.unlink()

@@ -66,9 +66,7 @@ def score(
 
 
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs that have been scored.")
-    ],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Folders of runs that have been scored.")],
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write one self-contained HTML file.")
     ] = None,

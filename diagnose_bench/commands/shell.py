@@ -61,11 +61,12 @@ def add_to(app: typer.Typer) -> None:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The snapshot that is shown, and what must not be."""
+    """The snapshot that is shown, what must not be shown, and what no command may write into."""
 
     snapshot: Path
     digest: str | None
     forbidden: tuple[Path, ...]
+    frozen: Path
 
 
 def shell(
@@ -117,6 +118,8 @@ def shell(
         if value is not None and not 0 < value <= _MOST:
             raise UsageError(f"--{option} {value:g}: give a number above 0, at most {_MOST}.")
     evidence = _evidence(scenario, suite, snapshot, unchecked)
+    if scratch is not None:
+        _require_apart(scratch, evidence.frozen)
     text = _read_command() if command == "-" else command
     tools = None if toolbox is None else load_toolbox(toolbox, evidence.forbidden).path
     with open_shell(
@@ -150,7 +153,7 @@ def _evidence(scenario: str | None, suite: str, snapshot: Path | None, unchecked
     if snapshot is not None:
         if not snapshot.is_dir():
             raise UsageError(f"{snapshot}: no folder is there. Give --snapshot the folder of a snapshot.")
-        return _Evidence(snapshot, None, ())
+        return _Evidence(snapshot, None, (), snapshot)
     if unchecked:
         raise UsageError("--unchecked goes with --snapshot: a suite's scenario is always checked.")
     from diagnose_bench.suite import load_suite, verify_scenario
@@ -158,4 +161,13 @@ def _evidence(scenario: str | None, suite: str, snapshot: Path | None, unchecked
     loaded = load_suite(suite)
     chosen = loaded.scenario(str(scenario))
     verify_scenario(chosen, say)
-    return _Evidence(loaded.path / chosen.id, chosen.digest, (truth_folder_of(loaded.path),))
+    truths = truth_folder_of(loaded.path)
+    return _Evidence(loaded.path / chosen.id, chosen.digest, (truths,), loaded.path)
+
+
+def _require_apart(scratch: Path, frozen: Path) -> None:
+    writable, kept = scratch.resolve(), frozen.resolve()
+    if writable.is_relative_to(kept) or kept.is_relative_to(writable):
+        raise UsageError(
+            f"--scratch {scratch}: commands could write into {frozen}. Give an empty folder of its own."
+        )

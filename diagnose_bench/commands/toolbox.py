@@ -24,7 +24,7 @@ def toolbox() -> None:
     """Build the folder of data tools for --toolbox."""
 
 
-@toolbox_app.command("build")
+@toolbox_app.command("build", short_help="Install pandas and duckdb for the shell.")
 def build(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder; about 300 MB.")],
     format_: FormatOption = Format.TEXT,

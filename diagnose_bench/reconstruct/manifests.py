@@ -177,7 +177,7 @@ def controller(world: World, workload: Workload, time: float) -> Manifest:
     if workload.kind == "Deployment":
         annotations["deployment.kubernetes.io/revision"] = str(newest.number)
     meta = metadata(
-        world, workload.kind, workload.namespace, workload.name, revisions[0].created,
+        world, workload.kind, workload.namespace, workload.name, world.created[key],
         generation=newest.number + 2, labels=labels, annotations=annotations,
     )  # fmt: skip
     alive = [pod for pod in world.pods[key] if pod.exists(time)]
@@ -307,7 +307,7 @@ def service(world: World, workload: Workload) -> Manifest:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": metadata(
-            world, "Service", workload.namespace, name, world.revisions[key][0].created + 1,
+            world, "Service", workload.namespace, name, world.created[key] + 1,
             labels={"app.kubernetes.io/name": workload.name, **workload.labels},
         ),
         "spec": {
@@ -336,7 +336,7 @@ def autoscaler(world: World, workload: Workload, time: float) -> Manifest | None
         "kind": "HorizontalPodAutoscaler",
         "metadata": metadata(
             world, "HorizontalPodAutoscaler", workload.namespace, workload.name,
-            world.revisions[key_of(workload)][0].created + 60,
+            world.created[key_of(workload)] + 60,
             labels={"app.kubernetes.io/name": workload.name},
         ),
         "spec": {

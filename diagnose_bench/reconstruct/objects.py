@@ -59,14 +59,8 @@ def build_objects(world: World) -> list[Manifest]:
         made.append(_declared(world, raw))
     made += _mounted(world, {(one["kind"], _space(one), one["metadata"]["name"]) for one in made})
     for namespace in sorted({one["metadata"].get("namespace", "") for one in made} - {""}):
-        created = min(
-            (
-                revisions[0].created
-                for key, revisions in world.revisions.items()
-                if key.startswith(f"{namespace}/")
-            ),
-            default=-86400.0 * 300,
-        )
+        ages = [age for key, age in world.created.items() if key.startswith(f"{namespace}/")]
+        created = min(ages, default=-86400.0 * 300)
         labels = {"kubernetes.io/metadata.name": namespace}
         made.append(
             {
@@ -229,7 +223,7 @@ def _budget(world: World, key: str) -> Manifest:
             "PodDisruptionBudget",
             workload.namespace,
             workload.name,
-            world.revisions[key][0].created + 90,
+            world.created[key] + 90,
         ),
         "spec": {
             "minAvailable": workload.min_available,

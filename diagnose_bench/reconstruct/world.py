@@ -45,6 +45,9 @@ class World:
     addresses: dict[str, str] = field(default_factory=dict)
     """Cluster IP of each Service, by namespace/name."""
     node_addresses: dict[str, str] = field(default_factory=dict)
+    created: dict[str, float] = field(default_factory=dict)
+    """When each controller was created; its present template is younger."""
+    pod_addresses: set[str] = field(default_factory=set)
 
     def draws(self, *names: str) -> Draws:
         """A stream of its own for a purpose."""
@@ -107,7 +110,8 @@ def build_world(spec: Specification) -> World:
     for key, workload in workloads.items():
         if workload.service and workload.port:
             prefix = spec.cluster.service_network
-            world.addresses[key] = f"{prefix}.{network.integer(1, 250)}.{network.integer(2, 250)}"
+            # The workload's place in the third part keeps addresses apart.
+            world.addresses[key] = f"{prefix}.{len(world.addresses) + 1}.{network.integer(2, 250)}"
     if "kube-system/coredns" in world.addresses:
         world.addresses["kube-system/coredns"] = f"{spec.cluster.service_network}.0.10"
     for key in workloads:
@@ -178,7 +182,9 @@ def _first_pods(world: World, key: str) -> None:
     workload = world.workloads[key]
     draws = world.draws("pods", key)
     created = -86400.0 * workload.days_ago - draws.uniform(0, 40000)
-    world.revisions[key] = [Revision(1 + draws.integer(0, 30), draws.template_hash(), workload, created)]
+    number, template = 1 + draws.integer(0, 30), draws.template_hash()
+    world.created[key] = created
+    world.revisions[key] = [Revision(number, template, workload, created)]
     world.pods[key] = []
     if workload.kind == "CronJob":
         _cron_pods(world, key)
@@ -196,6 +202,9 @@ def _first_pods(world: World, key: str) -> None:
             moment = -86400.0 * age - 37.0 * index - draws.uniform(0, 9)
         pod = _new_pod(world, key, index, node.name, moment)
         pod.initial_restarts = workload.restarts[index] if index < len(workload.restarts) else 0
+    if world.pods[key]:
+        oldest = min(pod.created for pod in world.pods[key])
+        world.revisions[key] = [Revision(number, template, workload, oldest - 2.0)]
 
 
 def _new_pod(world: World, key: str, index: int, node: str, created: float, ready: bool = True) -> Pod:
@@ -218,7 +227,7 @@ def _new_pod(world: World, key: str, index: int, node: str, created: float, read
     address = (
         world.node_addresses[node]
         if host
-        else f"{world.spec.cluster.pod_network}.{node_number + 1}.{draws.integer(4, 250)}"
+        else _free_address(world, f"{world.spec.cluster.pod_network}.{node_number + 1}", draws)
     )
     ranges = [
         one
@@ -234,6 +243,14 @@ def _new_pod(world: World, key: str, index: int, node: str, created: float, read
     )  # fmt: skip
     world.pods[key].append(pod)
     return pod
+
+
+def _free_address(world: World, prefix: str, draws: Draws) -> str:
+    while True:
+        address = f"{prefix}.{draws.integer(4, 250)}"
+        if address not in world.pod_addresses:
+            world.pod_addresses.add(address)
+            return address
 
 
 def _roll_out(world: World, rollout: Rollout) -> None:
@@ -253,6 +270,7 @@ def _roll_out(world: World, rollout: Rollout) -> None:
     annotation = world.clock.rfc3339(at) if rollout.why == "restart" else None
     world.revisions[key].append(Revision(old.number + 1, draws.template_hash(), present, at, annotation))
     nodes = _eligible(world, present)
+    offset = draws.integer(0, len(nodes) - 1)
     for number, pod in enumerate(_alive(world, key, at)):
         pod.workload = before if before.kind != "StatefulSet" else pod.workload
         start = at + 1.0 + number * rollout.pace_s + draws.uniform(0, 2)
@@ -263,7 +281,7 @@ def _roll_out(world: World, rollout: Rollout) -> None:
             start += draws.uniform(2, 5)
             node = pod.node
         else:
-            node = nodes[draws.integer(0, len(nodes) - 1)].name
+            node = nodes[(number + offset) % len(nodes)].name
         made = _new_pod(world, key, pod.index, node, start, ready)
         if not same_node and ready:
             pod.deleted = start + made.start_delay + present.ready_after_s + draws.uniform(0.5, 2)

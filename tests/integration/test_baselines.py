@@ -212,6 +212,16 @@ def test_upstream_ends_at_the_deepest_abnormal_dependency(diagnose: Any) -> None
     assert diagnose("upstream", FILES)[0] == ["shop/Deployment/db"]
 
 
+def test_upstream_does_not_take_the_node_of_a_pod_for_a_dependency(diagnose: Any) -> None:
+    topology = json.loads(json.dumps(FILES["topology.json"]))
+    # The Node alerts in FILES and is the place of db's Pods, so it would be one step deeper.
+    topology["nodes"].append({"id": "Node/worker-1", "kind": "Node", "name": "worker-1"})
+    topology["edges"].append(
+        {"source": "shop/Deployment/db", "target": "Node/worker-1", "relation": "runs_on"}
+    )
+    assert diagnose("upstream", {**FILES, "topology.json": topology})[0] == ["shop/Deployment/db"]
+
+
 def test_upstream_passes_nothing_normal(diagnose: Any) -> None:
     files = {**FILES, "events.jsonl": [], "alerts.jsonl": [alert(deployment="frontend", namespace="shop")]}
     # cart has 9 errors of 9 spans, db 0 of 100: the walk ends at cart.

@@ -398,6 +398,14 @@ def test_a_caller_that_dies_in_the_middle_holds_up_nothing(stage: Stage) -> None
     assert record.n_commands in (1, 2)
 
 
+@pytest.fixture
+def own_temporary_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder for temporary files that no other test uses at the same time."""
+    folder = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
 @pytest.mark.parametrize(
     "script",
     [
@@ -407,26 +415,26 @@ def test_a_caller_that_dies_in_the_middle_holds_up_nothing(stage: Stage) -> None
         "kill -STOP $$",
     ],
 )
-def test_what_an_agent_does_to_its_folder_or_itself_harms_only_itself(stage: Stage, script: str) -> None:
-    before = set(os.listdir(tempfile.gettempdir()))
+def test_what_an_agent_does_to_its_folder_or_itself_harms_only_itself(
+    stage: Stage, own_temporary_folder: Path, script: str
+) -> None:
     record = stage.bash(script, time_limit_s=1.0)
     assert record.outcome in (Outcome.NO_DIAGNOSIS, Outcome.AGENT_ERROR, Outcome.TIME_LIMIT)
-    left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+    assert os.listdir(own_temporary_folder) == []
 
 
-def test_a_link_in_the_place_of_its_folder_leads_the_cleaning_nowhere(stage: Stage, tmp_path: Path) -> None:
+def test_a_link_in_the_place_of_its_folder_leads_the_cleaning_nowhere(
+    stage: Stage, own_temporary_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "precious").write_text("kept")
     script = f"""
         folder=$(dirname "$DIAGNOSE_BENCH_TASK")
         ln -s {tmp_path} link; rm -rf "$folder/tools"; ln -s {tmp_path} "$folder/tools"
         mv "$folder" "$folder.moved"; ln -s {tmp_path} "$folder"; rm -rf "$folder.moved"
         """
-    before = set(os.listdir(tempfile.gettempdir()))
     record = stage.bash(script)
     assert (tmp_path / "precious").read_text() == "kept"
-    left = set(os.listdir(tempfile.gettempdir())) - before
-    assert not [name for name in left if name.startswith("diagnose-bench-agent")]
+    assert os.listdir(own_temporary_folder) == []
     assert record.outcome is not Outcome.DIAGNOSED
 
 

@@ -47,6 +47,10 @@ _LABEL_KINDS = {
 }
 
 
+# Who made, placed or sized an object: nothing that the object needs to answer a request.
+_NO_DEPENDENCY = frozenset({"owns", "owned_by", "runs_on", "scales"})
+
+
 @dataclass(frozen=True, slots=True)
 class FiringAlert:
     """One alert that fires at the time of detection, and what it is about (None if its labels do not say)."""
@@ -121,7 +125,7 @@ class Evidence:
         found: dict[Entity, set[Entity]] = {}
         for source_id, relation, target_id in self._rows(scripts.EDGES):
             source, target = _canonical(source_id), _canonical(target_id)
-            if source and target and relation not in ("owns", "owned_by"):
+            if source and target and relation not in _NO_DEPENDENCY:
                 source, target = self.workload(source), self.workload(target)
                 if source != target:
                     found.setdefault(source, set()).add(target)
