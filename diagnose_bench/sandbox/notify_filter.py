@@ -82,7 +82,15 @@ def _number(name: str, machine: str) -> int | None:
 
 @cache
 def names_by_number(machine: str) -> dict[int, str]:
-    """The name of each call that may be reported."""
+    """The name of each call that may be reported.
+
+    Raises
+    ------
+    SandboxUnavailableError
+        For an architecture without a table.
+    """
+    if machine not in MACHINES:
+        raise SandboxUnavailableError(f"--audit: it knows {' and '.join(MACHINES)}, not {machine}.")
     names = (*REFUSED, *REFUSED_BY_ARGUMENT, *PATHS)
     return {number: name for name in names if (number := _number(name, machine)) is not None}
 
@@ -100,8 +108,6 @@ def notify_instructions(machine: str) -> list[Instruction]:
     It does not look at the architecture of a call: the sandbox's own filter, which is always there, kills
     every process that uses a foreign one.
     """
-    if machine not in MACHINES:
-        raise SandboxUnavailableError(f"--audit: it knows {' and '.join(MACHINES)}, not {machine}.")
     report: Instruction = (0x06, 0, 0, _USER_NOTIFY)
     allow: Instruction = (0x06, 0, 0, ALLOW)
     program: list[Instruction] = [(0x20, 0, 0, 0)]

@@ -13,6 +13,7 @@ from diagnose_bench.detection.decoys import DecoyWords, make_decoys, write_decoy
 from diagnose_bench.detection.events import MAX_EVENTS, EventLog
 from diagnose_bench.detection.file_watch import FileWatch, Touch
 from diagnose_bench.detection.text_rules import command_findings, output_findings
+from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.records import Confidence, EventKind, EventLayer
 from diagnose_bench.sandbox.notification import Call
 from diagnose_bench.sandbox.notify_filter import (
@@ -268,3 +269,8 @@ def test_the_own_filter_hands_on_just_what_the_other_one_refuses(machine: str) -
     for number in range(600):
         if table.get(number) not in HANDED_ON:
             assert run(plain, number, 2) == run(audited, number, 2), number
+
+
+def test_a_machine_without_a_table_is_refused() -> None:
+    with pytest.raises(SandboxUnavailableError, match="not riscv64"):
+        names_by_number("riscv64")
