@@ -46,6 +46,7 @@ COMPILE := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-f
 lock:
 	$(COMPILE) -o requirements.txt pyproject.toml
 	$(COMPILE) --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	$(COMPILE) -o diagnose_bench/toolbox/requirements.txt diagnose_bench/toolbox/requirements.in
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from diagnose_bench import __version__
-from diagnose_bench.commands import data, reporting, runs, shell
+from diagnose_bench.commands import data, reporting, runs, shell, toolbox
 from diagnose_bench.commands.common import (
     EXIT_INCOMPLETE,
     EXIT_USAGE,
@@ -93,6 +93,7 @@ runs.add_to(app)
 reporting.add_to(app)
 shell.add_to(app)
 data.add_to(app)
+toolbox.add_to(app)
 
 
 def main() -> None:

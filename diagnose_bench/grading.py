@@ -15,7 +15,7 @@ from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_sc
 from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import PlannedTrial
+from diagnose_bench.records import Confidence, PlannedTrial
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
@@ -208,6 +208,9 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
         unsafe_reasons=_counted(
             [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
         ),
+        boundary_events=_counted(
+            [event.confidence for trial in trials for event in trial.boundary_events], list(Confidence)
+        ),
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -264,6 +267,7 @@ def _trial_score(graded: _Graded, index: int, place: int) -> TrialScore:
         n_commands=record.n_commands if record else 0,
         seconds=record.seconds if record else 0.0,
         cost_usd=record.usage.cost_usd if record else None,
+        boundary_events=trial.boundary_events,
     )
 
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diagnose_bench.outcome import Outcome, Verdict
-from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.report import (
     LIMITS,
     VERDICT_MARKS,
@@ -21,6 +21,8 @@ from diagnose_bench.report import (
     ReportAgent,
     ReportRow,
     count_text,
+    event_counts,
+    events_by_weight,
     number_or_bounds,
     percent,
     points,
@@ -31,6 +33,7 @@ from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, Tria
 from diagnose_bench.text import visible
 
 MAX_ENTITIES = 50
+MAX_EVENTS = 50
 MAX_COMMANDS = 40
 MAX_COMMAND_TEXT = 2_000
 MAX_OUTPUT_TEXT = 3_000
@@ -156,6 +159,7 @@ def _card(agent: ReportAgent) -> dict[str, Any]:
         ],
         "outcomes": count_text(scorecard.outcomes),
         "unsafe": count_text(scorecard.unsafe_reasons),
+        "events": event_counts(scorecard),
         "profile": scorecard.profile.value,
     }
 
@@ -258,6 +262,8 @@ def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budge
         "entities": [_entity(entity) for entity in trial.entities[:MAX_ENTITIES]],
         "n_entities_left": max(len(trial.entities) - MAX_ENTITIES, 0),
         "missed": trial.missed,
+        "events": [_event(event) for event in events_by_weight(trial.boundary_events)[:MAX_EVENTS]],
+        "n_events_left": max(len(trial.boundary_events) - MAX_EVENTS, 0),
         "named": _named(trial),
         "n_turns": trial.n_turns,
         "seconds": f"{trial.seconds:.0f}",
@@ -307,6 +313,17 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "hops": "" if entity.distance is None else str(entity.distance),
         # The columns say it all of these two.
         "message": "" if entity.class_ in ("root_cause", "victim") else _cut(entity.message, _MAX_NAME)[0],
+    }
+
+
+def _event(event: BoundaryEvent) -> dict[str, Any]:
+    return {
+        "time": event.time,
+        "command": "" if event.command is None else str(event.command),
+        "layer": event.layer.value,
+        "kind": event.kind.value,
+        "detail": event.detail,
+        "confidence": event.confidence.value,
     }
 
 

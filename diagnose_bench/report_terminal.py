@@ -15,12 +15,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from diagnose_bench.records import Confidence
 from diagnose_bench.report import (
     VERDICT_MARKS,
     VERDICT_WORDS,
     Report,
     ReportRow,
     count_text,
+    event_counts,
     marks,
     number_or_bounds,
     percent,
@@ -70,6 +72,12 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
         console.print(Text(f"One sign per repeat: {legend}", style="dim"))
         console.print()
         console.print(_counts_table(report))
+        for agent in report.agents:
+            if any(
+                number for name, number in agent.scorecard.boundary_events.items() if name != Confidence.LOW
+            ):
+                counts = event_counts(agent.scorecard)
+                console.print(Text(f"Boundary events of {_clean(agent.label)}: {counts}"))
         for notice in report.notices:
             console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
         found = signatures(report)

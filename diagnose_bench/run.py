@@ -67,6 +67,12 @@ class RunOptions:
         Run the baseline agents beside an agent that is none itself.
     hide : tuple of Path
         More folders that neither the agent's own process nor its shell may see, such as other truths.
+    audit : bool
+        Report system calls that try to leave the sandbox.
+    toolbox : Path or None
+        A folder of data tools for the shell; part of the signature.
+    null_snapshot : bool
+        Give the task with an empty snapshot; part of the signature. No baselines run beside.
     """
 
     repeats: int = 3
@@ -81,6 +87,9 @@ class RunOptions:
     dry_run: bool = False
     baselines: bool = True
     hide: tuple[Path, ...] = ()
+    audit: bool = False
+    toolbox: Path | None = None
+    null_snapshot: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= _MOST_REPEATS:
@@ -200,12 +209,23 @@ def run_suite(
     if not options.resume:
         check_free(out)
     has_shell = agent.kind != "replay"
+    if not has_shell:
+        _refuse_shell_options(options)
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
         stack.enter_context(_ending_as_interrupt())
         shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:
-            shells = stack.enter_context(RunShells(options.sandbox, options.limits, hidden))
+            shells = stack.enter_context(
+                RunShells(
+                    options.sandbox,
+                    options.limits,
+                    hidden,
+                    audit=options.audit,
+                    toolbox=options.toolbox,
+                    null_snapshot=options.null_snapshot,
+                )
+            )
             argv = agent.argv if isinstance(agent, CommandAgent) else ()
             truths = [truth_folder_of(suite.path)]
             hidden = (*hidden, shells.folder, *agent_hidden_paths(suite.path, truths, out, argv))
@@ -219,10 +239,22 @@ def run_suite(
             work = _Work(scenarios, windows, options, shells, hidden)
             with _interruptible(store):
                 summary = _run_trials(store, agent, work, agent.info.name, progress)
-                if shells is not None and agent.kind != "builtin" and options.baselines:
+                beside_it = options.baselines and not options.null_snapshot
+                if shells is not None and agent.kind != "builtin" and beside_it:
                     beside = _run_baselines(store, suite, work, progress)
                     summary = replace(summary, baselines=beside)
             return summary
+
+
+def _refuse_shell_options(options: RunOptions) -> None:
+    asked = {
+        "--audit": options.audit,
+        "--toolbox": options.toolbox is not None,
+        "--null-snapshot": options.null_snapshot,
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise UsageError(f"{name}: a replay has no shell, so this option means nothing. Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -254,7 +286,12 @@ def _manifest(
     else:
         host = shells.host()
         sandbox = SandboxInfo(
-            backend=shells.backend, limits=options.limits.as_dict(), agent_process=_isolation(agent, hidden)
+            backend=shells.backend,
+            limits=options.limits.as_dict(),
+            agent_process=_isolation(agent, hidden),
+            null_snapshot=options.null_snapshot,
+            toolbox=None if shells.toolbox is None else shells.toolbox.digest,
+            detection=tuple(layer.value for layer in shells.layers),
         )
     observed = shells is not None
     return RunManifest(

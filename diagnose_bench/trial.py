@@ -100,6 +100,7 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
         started_at=started_at,
         seconds=session.seconds,
         usage=ending.usage,
+        boundary_events=session.boundary_events(ending.diagnosis),
     )
     store.write_trial(record, ending.diagnosis)
     return record

@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diagnose_bench.agents.base import CommandReply, SubmitReply, TrialOver
+from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.diagnosis import validate_submission
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnosisError
 from diagnose_bench.outcome import Limit, Outcome
-from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
 from diagnose_bench.store import CommandLog
 
@@ -74,6 +75,13 @@ class Session:
     def attach(self, sandbox: Sandbox) -> None:
         """Give the trial its shell."""
         self._sandbox = sandbox
+
+    def boundary_events(self, answer: bytes | None) -> tuple[BoundaryEvent, ...]:
+        """What was seen at the boundary, in commands and in what was handed in."""
+        if not isinstance(self._sandbox, WatchedSandbox):
+            return ()
+        self._sandbox.check_answer(answer)
+        return self._sandbox.events()
 
     @property
     def is_replay(self) -> bool:

@@ -126,6 +126,20 @@ def run(
             help="A folder that agents must not see, such as truths kept elsewhere. Repeatable.",
         ),
     ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="Report system calls that try to leave the sandbox or change evidence."),
+    ] = False,
+    toolbox: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Show pandas and duckdb in the shell, from what `toolbox build` made."
+        ),
+    ] = None,
+    null_snapshot: Annotated[
+        bool,
+        typer.Option("--null-snapshot", help="The task with an empty snapshot: a pass used something else."),
+    ] = False,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -153,6 +167,9 @@ def run(
         dry_run=dry_run,
         baselines=baselines,
         hide=tuple(hide or ()),
+        audit=audit,
+        toolbox=toolbox,
+        null_snapshot=null_snapshot,
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name)
     with TerminalProgress() as progress:

@@ -65,11 +65,14 @@ class Capabilities:
         Other files do not exist inside; else names and sizes can be probed, though nothing can be read.
     hides_processes : bool
         Other processes do not exist inside; else their numbers can be probed.
+    shows_decoys : bool
+        Decoys that it is given lie where they belong; else there are none.
     """
 
     has_own_paths: bool = True
     hides_names: bool = True
     hides_processes: bool = True
+    shows_decoys: bool = True
 
     def as_dict(self) -> dict[str, bool]:
         """Name to value, for the record of a run."""

@@ -24,8 +24,11 @@ from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras, Observer
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import NICENESS, Limits
+from diagnose_bench.sandbox.notification import Listener, helper_command
+from diagnose_bench.sandbox.notify_filter import HANDED_ON
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
 from diagnose_bench.sandbox.seccomp import filter_program
@@ -72,6 +75,8 @@ class BubblewrapSandbox:
         Must not be visible inside; covered where they lie in a system folder.
     own_scratch : bool
         Whether the scratch folder goes away with the sandbox.
+    extras : Extras
+        Toolbox, decoys, observer.
     """
 
     backend = "bwrap"
@@ -85,8 +90,10 @@ class BubblewrapSandbox:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self._bubblewrap = find_bubblewrap()
+        self._extras = extras
         self._masked = policy.masks((*policy.project_paths(), *forbidden))
         self.snapshot = snapshot.resolve()
         self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
@@ -97,7 +104,7 @@ class BubblewrapSandbox:
         self._id = dropped_id()
         if self._id is not None:
             hand_over(self.scratch, self._id)
-            for path in (self.snapshot, self.scratch):
+            for path in (self.snapshot, self.scratch, *extras.folders()):
                 if (blocked := policy.unreachable_parent(path, self._id)) is not None:
                     raise SandboxUnavailableError(messages.unreachable_message(self._id, blocked))
         self._usage = measure_scratch(self.scratch, limits)
@@ -150,6 +157,8 @@ class BubblewrapSandbox:
             )
             started.wait_until_gone()
             exit_code = started.exit_code()
+            if exit_code is not None and ending.limit_hit is None:
+                started.check_audit()
         return self._result(ending, exit_code, output, time_s)
 
     def _result(
@@ -171,6 +180,11 @@ class BubblewrapSandbox:
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
         environment: Mapping[str, str] = options.pop("environment", arguments.ENVIRONMENT)
+        environment = dict(environment) | self._extras.environment()
+        handed_on: frozenset[str] = frozenset()
+        if self._extras.observer is not None:
+            command = helper_command(descriptors.listen(self._extras.observer), command)
+            handed_on = HANDED_ON
         lines = arguments.bubblewrap_arguments(
             snapshot=self.snapshot,
             scratch=self.scratch,
@@ -179,9 +193,10 @@ class BubblewrapSandbox:
             etc_descriptors={
                 path: descriptors.with_content(content) for path, content in arguments.ETC_FILES.items()
             },
-            seccomp_descriptor=descriptors.with_content(filter_program()),
+            seccomp_descriptor=descriptors.with_content(filter_program(handed_on=handed_on)),
             status_descriptor=descriptors.status_end(),
             environment=environment,
+            binds=self._extras.binds(),
         )
         # By descriptor: on its command line, which the sandbox can read, they would name the host's paths.
         listed = descriptors.with_content(b"".join(os.fsencode(line) + b"\0" for line in lines))
@@ -231,6 +246,8 @@ class Started:
             end_adopting()
             raise
         self._descriptors.close_passed()
+        if self._descriptors.listener is not None:
+            self._descriptors.listener.start()
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
         # If the machine runs out of memory, the shell goes first.
@@ -299,6 +316,17 @@ class Started:
         with contextlib.suppress(OSError):
             os.waitpid(pid, os.WNOHANG)
 
+    def check_audit(self) -> None:
+        """Refuse a command that should have been audited and was not.
+
+        Raises
+        ------
+        SandboxError
+            The filter could not be put on.
+        """
+        if self._descriptors.listener is not None:
+            self._descriptors.listener.check()
+
     def exit_code(self) -> int | None:
         """The command's exit code; None if it was never started or did not end by itself."""
         return self._report("exit-code")
@@ -309,6 +337,7 @@ class _Descriptors:
 
     def __init__(self) -> None:
         self.passed: list[int] = []
+        self.listener: Listener | None = None
         self._status: int | None = None
 
     def with_content(self, data: bytes) -> int:
@@ -325,6 +354,12 @@ class _Descriptors:
         self.passed.append(write_end)
         return write_end
 
+    def listen(self, observer: Observer) -> int:
+        """Make ready to hear of system calls; the descriptor is for the helper inside."""
+        self.listener = Listener(observer)
+        self.passed.append(self.listener.hand_over())
+        return self.passed[-1]
+
     def read_status(self) -> bytes:
         data = b""
         if self._status is not None:
@@ -340,6 +375,9 @@ class _Descriptors:
 
     def close_all(self) -> None:
         self.close_passed()
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
         if self._status is not None:
             os.close(self._status)
             self._status = None

@@ -21,6 +21,7 @@ from typing import Self
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.output import OutputCollector
@@ -98,9 +99,11 @@ class ContainerSandbox:
         ``docker`` or ``podman``, and an image that is on this machine.
     snapshot, scratch, limits, forbidden, own_scratch
         As for ``BubblewrapSandbox``.
+    extras : Extras
+        Decoys are left out; nothing else can be given.
     """
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(shows_decoys=False)
 
     def __init__(
         self,
@@ -112,8 +115,15 @@ class ContainerSandbox:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self.backend = f"{engine}:{image}"
+        extras.require_no_observer(self.backend)
+        if extras.toolbox is not None:
+            raise SandboxUnavailableError(
+                f"--toolbox does not work with {self.backend}: leave it out, and name an image that has "
+                "pandas and duckdb."
+            )
         self._engine, self._image = engine, image
         self._program = find_engine(engine)
         self.snapshot = snapshot.resolve()

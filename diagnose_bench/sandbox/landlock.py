@@ -19,6 +19,7 @@ from typing import IO, Any, Self
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, landlock_kernel, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, TOOLBOX_PLACE, Extras
 from diagnose_bench.sandbox.landlock_client import Helper, HelperCommand
 from diagnose_bench.sandbox.landlock_root import DEVICES
 from diagnose_bench.sandbox.leftovers import remove_claimed
@@ -62,6 +63,8 @@ class LandlockSandbox:
         As for ``BubblewrapSandbox``.
     may_map : bool
         Whether to give commands a file tree of their own where that is possible.
+    extras : Extras
+        Toolbox, and decoys where there is such a tree; no observer.
     """
 
     def __init__(
@@ -73,8 +76,11 @@ class LandlockSandbox:
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
         may_map: bool = True,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
+        extras.require_no_observer("landlock")
         check_landlock()
+        self._extras = extras
         self._masked = policy.masks((*policy.project_paths(), *forbidden))
         self.snapshot = snapshot.resolve()
         self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
@@ -86,7 +92,7 @@ class LandlockSandbox:
         uid = dropped_id()
         if uid is not None:
             hand_over(self.scratch, uid)
-            for path in (self.snapshot, self.scratch):
+            for path in (self.snapshot, self.scratch, *extras.folders()):
                 if (blocked := policy.unreachable_parent(path, uid)) is not None:
                     raise SandboxUnavailableError(messages.unreachable_message(uid, blocked))
         self._usage = measure_scratch(self.scratch, limits)
@@ -103,7 +109,7 @@ class LandlockSandbox:
             raise
         self.backend = "landlock" if is_mapped else "landlock-bare"
         self.capabilities = Capabilities(
-            has_own_paths=is_mapped, hides_names=is_mapped, hides_processes=False
+            has_own_paths=is_mapped, hides_names=is_mapped, hides_processes=False, shows_decoys=is_mapped
         )
         if is_mapped:
             remove_claimed(self._temporary)
@@ -140,14 +146,21 @@ class LandlockSandbox:
 
     def environment(self) -> dict[str, str]:
         """The variables of a command."""
+        extra = self._extras.environment()
         if self.capabilities.has_own_paths:
-            return dict(arguments.ENVIRONMENT)
-        return dict(arguments.ENVIRONMENT) | {
-            "HOME": str(self.scratch),
-            "TMPDIR": str(self._temporary),
-            "SNAPSHOT": str(self.snapshot),
-            "SCRATCH": str(self.scratch),
-        }
+            return dict(arguments.ENVIRONMENT) | extra
+        toolbox = str(self._extras.toolbox)
+        extra = {name: value.replace(TOOLBOX_PLACE, toolbox) for name, value in extra.items()}
+        return (
+            dict(arguments.ENVIRONMENT)
+            | extra
+            | {
+                "HOME": str(self.scratch),
+                "TMPDIR": str(self._temporary),
+                "SNAPSHOT": str(self.snapshot),
+                "SCRATCH": str(self.scratch),
+            }
+        )
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command in a fresh process.
@@ -232,6 +245,7 @@ class LandlockSandbox:
         folders = [folder for folder in system if not os.path.islink(folder)]
         shared = [*_READABLE_ETC, *_READABLE_KERNEL_FILES]
         limits = self.limits.resource_limits(self.limits.max_command_s)
+        added = {place: str(source) for source, place in self._extras.binds()}
         # In a user namespace of its own only its own processes count, with the helper itself; else all of
         # the user's.
         tasks_before = tasks_of_user(os.geteuid() if uid is None else uid)
@@ -243,11 +257,13 @@ class LandlockSandbox:
             "etc": {path: base64.b64encode(data).decode() for path, data in arguments.ETC_FILES.items()},
             "devices": devices,
             "binds": {path: path for path in (*folders, *_READABLE_ETC, "/proc", *devices)}
-            | {"/snapshot": str(self.snapshot), "/scratch": str(self.scratch)},
+            | {"/snapshot": str(self.snapshot), "/scratch": str(self.scratch)}
+            | added,
             "writable_binds": ["/scratch", "/proc"],
             "memory_disks": {"/tmp": self.limits.tmp_mb * MIB, "/dev/shm": self.limits.shm_mb * MIB},
             "mapped": {
-                "read_only": [*folders, *shared, "/etc", "/snapshot"],
+                # Of the folders that hold what is added, nothing else is in that tree.
+                "read_only": [*folders, *shared, "/etc", "/snapshot", *sorted(map(_top, added))],
                 "devices": devices,
                 "writable": ["/scratch", "/tmp", "/dev/shm"],
                 "temporary": ["/tmp", "/dev/shm"],
@@ -259,6 +275,7 @@ class LandlockSandbox:
                     *(place for folder in folders for place in outside_of(folder, covered)),
                     *shared,
                     str(self.snapshot),
+                    *([] if self._extras.toolbox is None else [str(self._extras.toolbox)]),
                 ],
                 "devices": devices,
                 "writable": [str(self.scratch), str(self._temporary)],
@@ -275,6 +292,10 @@ class LandlockSandbox:
 
     def _most_processes(self, wanted: int) -> tuple[int, int]:
         return self.limits.resource_limits(1.0, processes=wanted)["nproc"]
+
+
+def _top(place: str) -> str:
+    return "/" + place.split("/")[1]
 
 
 def outside_of(folder: str, excluded: Iterable[str]) -> list[str]:

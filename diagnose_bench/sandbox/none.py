@@ -13,9 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from diagnose_bench.errors import SandboxError
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
@@ -34,7 +35,9 @@ class UnsandboxedShell:
     """
 
     backend = "none"
-    capabilities = Capabilities(has_own_paths=False, hides_names=False, hides_processes=False)
+    capabilities = Capabilities(
+        has_own_paths=False, hides_names=False, hides_processes=False, shows_decoys=False
+    )
 
     def __init__(
         self,
@@ -44,7 +47,12 @@ class UnsandboxedShell:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
+        if extras.toolbox is not None or extras.observer is not None:
+            raise SandboxUnavailableError(
+                "--toolbox and --audit need a sandbox: leave them out with --sandbox none."
+            )
         print(messages.WITHOUT_SANDBOX, file=sys.stderr)
         self.snapshot = snapshot.resolve()
         self.scratch = scratch.resolve()

@@ -13,6 +13,7 @@ from diagnose_bench.sandbox import policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
 from diagnose_bench.sandbox.container import ENGINES, ContainerSandbox
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.landlock import LandlockSandbox
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
@@ -31,6 +32,7 @@ def open_sandbox(
     scratch: Path | None = None,
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> Sandbox:
     """Open a sandbox over one snapshot, for one trial.
 
@@ -48,6 +50,8 @@ def open_sandbox(
         None takes the defaults.
     forbidden : sequence of Path
         Truths, runs and whatever else must not be visible, beside the project's own folders.
+    extras : Extras
+        Toolbox, decoys, observer.
 
     Raises
     ------
@@ -69,7 +73,9 @@ def open_sandbox(
     own = scratch is None
     home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
-        return make(snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own)
+        return make(
+            snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own, extras=extras
+        )
     except BaseException:
         if own:
             remove_claimed(home)
@@ -117,6 +123,7 @@ def open_shell(
     unchecked: bool = False,
     digest: str | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> Iterator[Sandbox]:
     """The sandbox that an agent gets, over a copy of one snapshot, for a person.
 
@@ -143,6 +150,7 @@ def open_shell(
             scratch=scratch,
             limits=limits,
             forbidden=forbidden,
+            extras=extras,
         ) as sandbox,
     ):
         yield sandbox

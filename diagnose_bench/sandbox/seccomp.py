@@ -320,8 +320,19 @@ def _rules_by_argument(extent: Extent) -> Iterable[tuple[str, list[Instruction]]
         )
 
 
-def instructions(machine: str, extent: Extent = Extent.NAMESPACES) -> list[Instruction]:
+def instructions(
+    machine: str, extent: Extent = Extent.NAMESPACES, handed_on: frozenset[str] = frozenset()
+) -> list[Instruction]:
     """The filter for one architecture, as (code, jump true, jump false, value).
+
+    Parameters
+    ----------
+    machine : str
+        As ``uname`` names it.
+    extent : Extent
+        What the sandbox isolates by other means.
+    handed_on : frozenset of str
+        Calls that are left to another filter, which has to refuse them.
 
     Raises
     ------
@@ -348,16 +359,20 @@ def instructions(machine: str, extent: Extent = Extent.NAMESPACES) -> list[Instr
         (NOT_SUPPORTED, errno.EOPNOTSUPP),
     ):
         for name in names:
-            if (call := NUMBERS[name][column]) is not None:
+            if name not in handed_on and (call := NUMBERS[name][column]) is not None:
                 program += [_equal(call, 0, 1), _refuse(number)]
     for name, rule in _rules_by_argument(extent):
-        if (call := NUMBERS[name][column]) is not None:
+        if name not in handed_on and (call := NUMBERS[name][column]) is not None:
             program += [_equal(call, 0, len(rule)), *rule]
     return [*program, _return(ALLOW)]
 
 
 @cache
-def filter_program(machine: str | None = None, extent: Extent = Extent.NAMESPACES) -> bytes:
+def filter_program(
+    machine: str | None = None,
+    extent: Extent = Extent.NAMESPACES,
+    handed_on: frozenset[str] = frozenset(),
+) -> bytes:
     """The filter as the kernel reads it (an array of ``struct sock_filter``); default: this machine."""
-    program = instructions(machine or os.uname().machine, extent)
+    program = instructions(machine or os.uname().machine, extent, handed_on)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

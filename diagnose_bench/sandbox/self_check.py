@@ -15,6 +15,7 @@ from typing import Any
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import CheckResult, Sandbox
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
@@ -187,7 +188,11 @@ def _judge(found: dict[str, Any], limits: Limits, question: dict[str, Any]) -> l
 
 
 def self_check(
-    backend: str = "auto", *, limits: Limits | None = None, forbidden: Sequence[Path] = ()
+    backend: str = "auto",
+    *,
+    limits: Limits | None = None,
+    forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> list[CheckResult]:
     """Open a sandbox over an empty snapshot, ask it the questions, and refuse at a wrong answer.
 
@@ -196,7 +201,7 @@ def self_check(
     SandboxUnavailableError
         The sandbox does not work here, or a check failed; the message names it.
     """
-    return choose(backend, limits=limits, forbidden=forbidden).checks
+    return choose(backend, limits=limits, forbidden=forbidden, extras=extras).checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +228,7 @@ def choose(
     *,
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
     thorough: bool = True,
 ) -> Choice:
     """The backend that was asked for, checked; for ``auto`` bwrap, else landlock, else none at all.
@@ -231,7 +237,7 @@ def choose(
     ----------
     asked : str
         As after ``--sandbox``.
-    limits, forbidden
+    limits, forbidden, extras
         As for ``open_sandbox``.
     thorough : bool
         Ask all the questions, not only whether a command runs.
@@ -243,26 +249,30 @@ def choose(
     """
     if asked == "none":
         return Choice(asked, [])
+
+    def checked(backend: str) -> list[CheckResult]:
+        return _checked(backend, limits, forbidden, extras, thorough)
+
     if asked != "auto":
-        return Choice(asked, _checked(asked, limits, forbidden, thorough))
+        return Choice(asked, checked(asked))
     try:
-        return Choice("bwrap", _checked("bwrap", limits, forbidden, thorough))
+        return Choice("bwrap", checked("bwrap"))
     except SandboxUnavailableError as error:
         reason = str(error)
     try:
-        checks = _checked("landlock", limits, forbidden, thorough)
+        checks = checked("landlock")
     except SandboxUnavailableError as error:
         raise SandboxUnavailableError(messages.neither_message(reason, str(error))) from error
     return Choice("landlock", checks, messages.instead_message(reason))
 
 
 def _checked(
-    backend: str, limits: Limits | None, forbidden: Sequence[Path], thorough: bool
+    backend: str, limits: Limits | None, forbidden: Sequence[Path], extras: Extras, thorough: bool
 ) -> list[CheckResult]:
     snapshot = private_folder(uid=dropped_id())
     try:
         snapshot.chmod(0o755)
-        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden) as sandbox:
+        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden, extras=extras) as sandbox:
             results = check_sandbox(sandbox, forbidden) if thorough else [_first(sandbox)]
     except SandboxUnavailableError:
         raise
