@@ -16,7 +16,7 @@ from diagnose_bench.agents.base import CommandReply, SubmitReply, TrialOver
 from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.diagnosis import validate_submission
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnosisError
+from diagnose_bench.errors import DiagnosisError, SandboxEndedError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
@@ -63,6 +63,7 @@ class Session:
         self.rejected: bytes | None = None
         self.rejected_reason = ""
         self.fault: Exception | None = None
+        self.broken = ""
         self._limits = limits
         self._sandbox: Sandbox | None = None
         self._log = log
@@ -174,6 +175,11 @@ class Session:
                     limit_hit=result.limit_hit,
                 )
             )
+        except SandboxEndedError as error:
+            # A trial that is unscored is run again: nobody may get one by breaking the shell.
+            self.broken = str(error)
+            self._end(None)
+            raise TrialOver("The shell was ended from inside; the trial is over.") from error
         except Exception as error:
             self._fail(error)
             raise TrialOver("The harness failed; the trial is over.") from error

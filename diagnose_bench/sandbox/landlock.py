@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from diagnose_bench.errors import SandboxError, SandboxUnavailableError
+from diagnose_bench.errors import SandboxEndedError, SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, landlock_kernel, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.extras import NO_EXTRAS, TOOLBOX_PLACE, Extras
@@ -167,6 +167,8 @@ class LandlockSandbox:
 
         Raises
         ------
+        SandboxEndedError
+            The helper was killed, which the command must have done.
         SandboxError
             The sandbox has failed, or has been closed.
         """
@@ -198,6 +200,8 @@ class LandlockSandbox:
                     is_ending=self._ending.is_set,
                 )
             if process.is_lost and ending.limit_hit is None:
+                if not process.problem:
+                    raise SandboxEndedError("The process that starts the trial's commands was killed.")
                 raise SandboxError(f"No sandbox: the process that starts its commands: {process.problem}.")
             limit_hit = ending.limit_hit
             usage = measure_scratch(self.scratch, self.limits)

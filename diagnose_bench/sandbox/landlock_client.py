@@ -72,7 +72,7 @@ class HelperCommand:
     def poll(self) -> int | None:
         """The exit code, as `subprocess` gives it, or None while it runs."""
         if self._code is None and self._helper.has_news(0.0):
-            answer = self._helper.answer() or {"error": "it has ended"}
+            answer = self._helper.answer() or {}
             self.is_lost = "status" not in answer
             self.problem = str(answer.get("error", ""))
             self._code = int(answer.get("status", _LOST))

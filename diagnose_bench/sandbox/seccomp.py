@@ -321,7 +321,7 @@ def _rules_by_argument(extent: Extent) -> Iterable[tuple[str, list[Instruction]]
 
 
 def instructions(
-    machine: str, extent: Extent = Extent.NAMESPACES, handed_on: frozenset[str] = frozenset()
+    machine: str, extent: Extent = Extent.NAMESPACES, *, handed_on: frozenset[str] = frozenset()
 ) -> list[Instruction]:
     """The filter for one architecture, as (code, jump true, jump false, value).
 
@@ -374,5 +374,5 @@ def filter_program(
     handed_on: frozenset[str] = frozenset(),
 ) -> bytes:
     """The filter as the kernel reads it (an array of ``struct sock_filter``); default: this machine."""
-    program = instructions(machine or os.uname().machine, extent, handed_on)
+    program = instructions(machine or os.uname().machine, extent, handed_on=handed_on)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

@@ -13,9 +13,17 @@ from sandbox_helpers import as_ordinary_user, passable_folder, sandbox_over
 from small_suite import write_small_suite
 
 from diagnose_bench.agents.factory import make_agent
-from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError, UsageError
+from diagnose_bench.detection.audit import AuditProbe
+from diagnose_bench.errors import (
+    SandboxEndedError,
+    SandboxError,
+    SandboxPolicyError,
+    SandboxUnavailableError,
+    UsageError,
+)
 from diagnose_bench.run import RunOptions, run_suite
 from diagnose_bench.sandbox import Limits, SnapshotStore, landlock_kernel, open_sandbox
+from diagnose_bench.sandbox.extras import Extras
 from diagnose_bench.sandbox.landlock import outside_of
 from diagnose_bench.sandbox.self_check import choose, self_check
 from diagnose_bench.sandbox.user import dropped_id
@@ -136,11 +144,11 @@ def test_too_little_memory_to_start_anything_is_told(snapshot):
         sandbox.run("true")
 
 
-def test_death_of_the_helper_is_our_fault_and_leaves_nothing(sandbox):
+def test_death_of_the_helper_ends_the_trial_and_leaves_nothing(sandbox):
     inner = [pid for pid in process_tree(sandbox.root_pid) if pid != sandbox.root_pid]
     timer = threading.Timer(0.3, os.kill, (inner[0], signal.SIGKILL))
     timer.start()
-    with pytest.raises(SandboxError, match="has ended"):
+    with pytest.raises(SandboxEndedError, match="was killed"):
         sandbox.run("setsid sleep 86397.5 & sleep 86397.5")
     timer.join()
     sandbox.close()
@@ -282,3 +290,41 @@ def test_what_is_cut_out_of_a_folder_leaves_all_the_rest(tmp_path):
     assert found == [str(tmp_path / name) for name in ("a/file", "a/x", "b")]
     assert outside_of(str(tmp_path), []) == [str(tmp_path)]
     assert outside_of(str(tmp_path), [str(tmp_path)]) == []
+
+
+@pytest.fixture
+def passable():
+    with passable_folder() as folder:
+        yield folder
+
+
+def test_decoys_lie_where_there_is_a_file_tree_and_the_audit_is_refused(snapshot, passable):
+    folder = passable
+    (folder / "bait").write_text("not the answer\n")
+    extras = Extras(decoys=(("/srv/benchmark/ground_truth.json", folder / "bait"),))
+    with SnapshotStore(uid=dropped_id()) as store:
+        copy = store.stage(snapshot, None)
+        with open_sandbox("landlock", copy, extras=extras) as sandbox:
+            assert sandbox.capabilities.shows_decoys
+            assert sandbox.run("cat $(find /srv -type f)").text == "not the answer\n"
+            assert sandbox.run("echo x > /srv/benchmark/ground_truth.json").exit_code != 0
+        with open_sandbox("landlock-bare", copy, extras=extras) as sandbox:
+            assert not sandbox.capabilities.shows_decoys
+        with pytest.raises(SandboxUnavailableError, match="--audit needs the bwrap sandbox"):
+            open_sandbox("landlock", copy, extras=Extras(observer=AuditProbe()))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_toolbox_is_on_the_path_and_cannot_be_written(snapshot, passable, form):
+    folder = passable / "toolbox"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "shown.py").write_text("print('from the toolbox')\n")
+    tool = folder / "bin" / "tool"
+    tool.write_text("#!/bin/bash\necho tool\n")
+    for path, mode in ((folder, 0o755), (folder / "bin", 0o755), (tool, 0o755)):
+        path.chmod(mode)
+    with SnapshotStore(uid=dropped_id()) as store:
+        copy = store.stage(snapshot, None)
+        with open_sandbox(form, copy, extras=Extras(toolbox=folder)) as sandbox:
+            assert sandbox.run("tool && python3 -m shown").text == "tool\nfrom the toolbox\n"
+            assert sandbox.run('echo x > "${PYTHONPATH}/new"').exit_code != 0

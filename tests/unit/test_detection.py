@@ -255,7 +255,7 @@ def test_what_is_reported_is_reported_and_reading_is_not(machine: str) -> None:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_the_own_filter_hands_on_just_what_the_other_one_refuses(machine: str) -> None:
     numbers = {name: number for number, name in names_by_number(machine).items()}
-    plain, audited = instructions(machine), instructions(machine, HANDED_ON)
+    plain, audited = instructions(machine), instructions(machine, handed_on=HANDED_ON)
 
     def run(program: list[tuple[int, int, int, int]], number: int, *arguments: int) -> int:
         # Skip the look at the architecture, which this helper does not vary.
