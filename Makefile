@@ -1,12 +1,13 @@
 # Two commands matter: `make demo` and `make test`. Each does its whole set-up.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint bench format lock schemas suite wheel clean sandbox-ready bubblewrap
+.PHONY: demo test lint bench coverage-study format lock schemas suite wheel clean sandbox-ready bubblewrap
 
 PYTHON ?= python3
 VENV := .venv
+BENCH_VENV := .venv-bench
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-SOURCES := diagnose_bench scoring tests examples bench hatch_build.py
+SOURCES := diagnose_bench scoring tests examples bench studies hatch_build.py
 
 demo: $(VENV)/runtime.stamp sandbox-ready
 	$(BIN)/diagnose-bench demo --out runs/demo
@@ -20,8 +21,13 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/dev.stamp
-	$(BIN)/python -m bench
+# The libraries that we are compared with live in an environment of their own.
+bench: $(BENCH_VENV)/bench.stamp bubblewrap
+	$(BENCH_VENV)/bin/python -m bench
+
+# Minutes to an hour; make test runs a small seeded version.
+coverage-study: $(VENV)/dev.stamp
+	$(BIN)/python -m studies.coverage
 
 format: $(VENV)/dev.stamp
 	$(BIN)/ruff format $(SOURCES)
@@ -47,6 +53,7 @@ lock:
 	$(COMPILE) -o requirements.txt pyproject.toml
 	$(COMPILE) --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
 	$(COMPILE) -o diagnose_bench/toolbox/requirements.txt diagnose_bench/toolbox/requirements.in
+	$(COMPILE) --extra bench -c requirements.txt -o requirements-bench.txt pyproject.toml
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -60,6 +67,12 @@ $(VENV)/runtime.stamp: requirements.txt pyproject.toml hatch_build.py | $(VENV)/
 
 $(VENV)/dev.stamp: requirements-dev.txt $(VENV)/runtime.stamp
 	$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
+
+$(BENCH_VENV)/bench.stamp: requirements-bench.txt pyproject.toml | $(VENV)/bin/python
+	@$(BIN)/python -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements-bench.txt
+	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation -e .
 	@touch $@
 
 # The shell that agents get is a bubblewrap sandbox, else a Landlock one; with neither nothing is run.
@@ -87,4 +100,4 @@ bubblewrap:
 	}
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

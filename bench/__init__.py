@@ -1,1 +1,1 @@
-"""Speed as ratios, measured in one process; `make bench` prints them."""
+"""Measurements: how fast, how large, against which peers. Every line is a ratio of one interleaved run."""

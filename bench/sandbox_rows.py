@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.measure import Line
 from diagnose_bench.sandbox import Limits, SnapshotStore, open_sandbox
 from diagnose_bench.sandbox.arguments import BASH, ENVIRONMENT
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, Started
@@ -41,6 +42,19 @@ class Row:
     def holds(self) -> bool:
         """Whether the target is kept."""
         return self.target is None or self.value <= self.target
+
+
+def sandbox() -> Iterator[Line]:
+    """All of them for the table; what is for information only stands below the next line."""
+    known = []
+    for row in rows():
+        if row.target is None:
+            known.append(f"{row.name}: {row.value:.1f} {row.unit}")
+            continue
+        # Nothing is cheaper than no sandbox at all.
+        best = 1.0 if row.unit == "x" else row.target
+        yield Line(row.name, row.value, ship=row.target, moonshot=best, detail="; ".join(known))
+        known.clear()
 
 
 def rows() -> list[Row]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from diagnose_bench.importers.diagnoses import import_diagnoses
     from diagnose_bench.importers.itbench import import_itbench
     from diagnose_bench.run import RunOptions, run_suite
+    from diagnose_bench.run_tables import trials
     from diagnose_bench.scorecard import Scorecard, load_scorecard
     from diagnose_bench.suite import Suite, load_suite
 
@@ -32,6 +33,7 @@ _HOMES = {
     "load_suite": "suite",
     "run_suite": "run",
     "score_run": "grading",
+    "trials": "run_tables",
 }
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "load_suite",
     "run_suite",
     "score_run",
+    "trials",
 ]
 
 

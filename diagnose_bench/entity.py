@@ -119,7 +119,7 @@ def parse_entity(
     ParsedEntity(kind='Deployment', group=None, namespace='shop', name='cart', notes=())
     """
     core, notes = _trim(text)
-    if not core or len(core) > _MAX_TEXT or any(unicodedata.category(char) in ("Cc", "Cs") for char in core):
+    if not core or len(core) > _MAX_TEXT or not (core.isprintable() or _is_text(core)):
         return None
     reader = _Reader(kinds, namespaces)
     try:
@@ -290,6 +290,10 @@ class _Reader:
         if self.namespace not in (None, text):
             raise _Contradiction
         self.namespace = text
+
+
+def _is_text(core: str) -> bool:
+    return not any(unicodedata.category(char) in ("Cc", "Cs") for char in core)
 
 
 def _trim(text: str) -> tuple[str, tuple[str, ...]]:

@@ -145,6 +145,7 @@ def explain_trial(
             scenario_ids=(scenario_id,),
             subset=True,
             excluded=(),
+            interval=None,
             resolver_version=RESOLVER_VERSION,
             scoring_version=scoring.SCORING_VERSION,
         ),

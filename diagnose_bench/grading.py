@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,15 +11,19 @@ from pathlib import Path
 import scoring
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, DigestMismatchError
-from diagnose_bench.grading_baselines import baseline_run, baselines_of
+from diagnose_bench.grading_baselines import baseline_run, baselines_of, with_lift
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
 from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
+from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_statistics import method_line, statistics_of
+from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
-from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import Confidence, PlannedTrial
+from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
+from diagnose_bench.records import Confidence, PlannedTrial, RunManifest
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
+    Baselines,
     EntityScore,
     Headline,
     Patch,
@@ -30,13 +35,13 @@ from diagnose_bench.scorecard import (
     TrialScore,
     write_scorecard,
 )
-from diagnose_bench.signature import sandbox_label, signature
+from diagnose_bench.scorecard_statistics import Statistic
+from diagnose_bench.signature import IntervalChoice, sandbox_label, signature
 from diagnose_bench.store import RunStore, is_run
 from diagnose_bench.verdicts import verdict_of
 
 BASELINE_RUNS = "baselines"
-_METHOD = "mean over scenarios of the mean over planned repeats; intervals are not computed yet"
-_METHOD_SPLITS = "mean of the split means, each over its scenarios' means; intervals are not computed yet"
+_NO_HEADLINE = "a subset of the suite has no headline"
 
 
 def score_run(
@@ -46,6 +51,8 @@ def score_run(
     truth: Path | None = None,
     profile: Profile = Profile.ITBENCH_AA,
     exclude: Sequence[str] = (),
+    interval: IntervalMethod | str = IntervalMethod.HALF_ATOM,
+    seed: int | None = None,
 ) -> Scorecard:
     """Score a run and write its ``scorecard.json``; runs of baseline agents inside it are scored as well.
 
@@ -61,6 +68,10 @@ def score_run(
         Which profile the headline is taken from; both are computed.
     exclude : sequence of str
         Scenarios to take out of every number; the signature says so.
+    interval : IntervalMethod
+        How the intervals of means are made.
+    seed : int, optional
+        Of the random draws of ``bootstrap``; 0 if not given. No other method draws.
 
     Returns
     -------
@@ -72,39 +83,82 @@ def score_run(
     RunError, SuiteError, UsageError
         The run, the suite or the options are unusable; nothing is written.
     """
+    choice = IntervalChoice.of(interval, seed)
     store = RunStore.open(run)
     inputs = load_inputs(run, store.manifest, suite, truth)
-    baselines, notes = _score_baseline_runs(run, inputs, profile, exclude)
-    scorecard = _grade(store, inputs, profile, exclude, baselines, notes)
+    baselines, notes = _score_baseline_runs(run, inputs, profile, exclude, choice)
+    scorecard = _grade(store, inputs, profile, exclude, choice, baselines, notes)
     write_scorecard(run, scorecard)
     return scorecard
 
 
 @dataclass(frozen=True)
-class _Graded:
-    """Everything known about the trials of a run before it becomes a scorecard."""
+class Graded(ABC):
+    """Everything known about an agent's trials before it becomes a scorecard, wherever they were recorded."""
 
-    store: RunStore
+    manifest: RunManifest
     inputs: GradingInputs
     profile: Profile
     scenario_ids: tuple[str, ...]
     n_repeats: int
     excluded: tuple[str, ...]
-    rows: tuple[tuple[GradedTrial, ...], ...]
     splits: dict[str, tuple[str, ...]] | None
     grids: Mapping[Profile, Grid]
+    sample: Sample
 
     @property
     def grid(self) -> Grid:
+        """The scores of the profile that the headline is taken from."""
         return self.grids[self.profile]
 
     @property
     def is_subset(self) -> bool:
+        """Whether scenarios were left out by choice, so that there is no headline."""
         n_known = len(self.scenario_ids) + len(self.excluded)
-        return self.store.manifest.subset or n_known != len(self.inputs.suite.scenarios)
+        return self.manifest.subset or n_known != len(self.inputs.suite.scenarios)
 
     def split_name(self, scenario_id: str) -> str | None:
+        """The split that a scenario belongs to."""
         return next((name for name, ids in (self.splits or {}).items() if scenario_id in ids), None)
+
+    @abstractmethod
+    def trials(self, index: int) -> tuple[TrialScore, ...]:
+        """The trials of a scenario as they stand in the scorecard."""
+
+    def endings(self, scenarios: Sequence[ScenarioScore]) -> Endings:
+        """How the trials ended, counted."""
+        trials = [trial for scenario in scenarios for trial in scenario.trials]
+        return Endings(
+            outcomes=_counted([trial.outcome for trial in trials], list(Outcome)),
+            verdicts=_counted([trial.verdict for trial in trials if trial.verdict], list(Verdict)),
+            unsafe_reasons=_counted(
+                [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
+            ),
+            boundary_events=_counted(
+                [event.confidence for trial in trials for event in trial.boundary_events], list(Confidence)
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class Endings:
+    """How many trials ended in each way; every member of each closed set is there."""
+
+    outcomes: dict[str, int]
+    verdicts: dict[str, int]
+    unsafe_reasons: dict[str, int]
+    boundary_events: dict[str, int]
+
+
+@dataclass(frozen=True)
+class _GradedRun(Graded):
+    """The trials of a run folder."""
+
+    store: RunStore
+    rows: tuple[tuple[GradedTrial, ...], ...]
+
+    def trials(self, index: int) -> tuple[TrialScore, ...]:
+        return tuple(_trial_score(self, index, place) for place in range(self.n_repeats))
 
 
 def _grade(
@@ -112,6 +166,7 @@ def _grade(
     inputs: GradingInputs,
     profile: Profile,
     exclude: Sequence[str],
+    choice: IntervalChoice,
     baseline_runs: Sequence[BaselineRun],
     notes: Sequence[str],
 ) -> Scorecard:
@@ -124,13 +179,12 @@ def _grade(
         )
         for scenario_id in scenario_ids
     )
-    splits = _splits(inputs, scenario_ids)
-    split_of = None
-    if splits is not None:
-        label = {scenario_id: index for index, ids in enumerate(splits.values()) for scenario_id in ids}
-        split_of = [label[scenario_id] for scenario_id in scenario_ids]
-    n_root_causes = [_n_root_causes(inputs, scenario_id) or 0 for scenario_id in scenario_ids]
-    graded = _Graded(
+    splits, split_of = splits_of(inputs, scenario_ids)
+    traits = tuple(traits_of(inputs, scenario_id) for scenario_id in scenario_ids)
+    n_root_causes = [one.n_root_causes or 0 for one in traits]
+    grids = {one: score_grid(rows, n_root_causes, split_of, one) for one in Profile}
+    graded = _GradedRun(
+        manifest=store.manifest,
         store=store,
         inputs=inputs,
         profile=profile,
@@ -139,17 +193,43 @@ def _grade(
         excluded=excluded,
         rows=rows,
         splits=splits,
-        grids={one: score_grid(rows, n_root_causes, split_of, one) for one in Profile},
+        grids=grids,
+        sample=Sample(scenario_ids, traits, grids[profile].split_of, n_repeats, choice),
     )
-    return _scorecard(graded, baseline_runs, notes)
+    return scorecard_of(graded, baseline_runs, notes)
 
 
-def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Sequence[str]) -> Scorecard:
-    manifest, inputs, grid = graded.store.manifest, graded.inputs, graded.grid
+def scorecard_of(
+    graded: Graded,
+    baseline_runs: Sequence[BaselineRun] = (),
+    notes: Sequence[str] = (),
+    *,
+    baselines: Baselines | None = None,
+) -> Scorecard:
+    """Make the scorecard of one agent.
+
+    Parameters
+    ----------
+    graded : Graded
+        Its trials.
+    baseline_runs : sequence of BaselineRun
+        Baseline agents that ran beside it.
+    notes : sequence of str
+        What a reader must know.
+    baselines : Baselines, optional
+        Those of another agent on the same scenarios: they need not be computed again.
+    """
+    manifest, inputs, grid = graded.manifest, graded.inputs, graded.grid
     scenarios = tuple(_scenario_score(graded, index) for index in range(len(graded.scenario_ids)))
-    trials = [trial for scenario in scenarios for trial in scenario.trials]
+    endings = graded.endings(scenarios)
+    if baselines is None:
+        baselines = baselines_of(inputs, graded.scenario_ids, grid.split_of, baseline_runs)
     truths = inputs.truths
     subset = graded.is_subset
+    statistics = statistics_of(graded.sample, grid, {one.value: grids for one, grids in graded.grids.items()})
+    number = None if statistics is None else statistics.number
+    interval, level = (None, None) if number is None else (number.interval, number.level)
+    method = method_line(graded.sample, number)
     return Scorecard(
         signature=signature(
             manifest,
@@ -160,6 +240,7 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
             scenario_ids=graded.scenario_ids,
             subset=subset,
             excluded=graded.excluded,
+            interval=graded.sample.choice,
             resolver_version=RESOLVER_VERSION,
             scoring_version=scoring.SCORING_VERSION,
         ),
@@ -175,42 +256,39 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
         if all(scenario.snapshot is None for scenario in inputs.suite.scenarios)
         else "snapshots",
         sandbox=sandbox_label(manifest.sandbox),
+        agent_process=manifest.sandbox.agent_process,
         excluded=graded.excluded,
         headline=Headline(
             average_precision_at_full_recall=None if subset else grid.number(),
-            interval=None,
-            level=None,
-            method=_METHOD if graded.splits is None else _METHOD_SPLITS,
+            interval=None if subset else interval,
+            level=None if subset else level,
+            method=_NO_HEADLINE if subset else method,
             n_scenarios=len(graded.scenario_ids),
             n_repeats=graded.n_repeats,
             bounds=None if subset else grid.bounds(),
         ),
         subset=Subset(
             average_precision_at_full_recall=grid.number(),
+            interval=interval,
+            level=level,
+            method=method,
             bounds=grid.bounds(),
             scenario_ids=graded.scenario_ids,
         )
         if subset
         else None,
-        splits=_split_scores(graded),
+        splits=_split_scores(graded, None if statistics is None else statistics.splits),
         metrics=grid.metrics(),
+        metric_intervals={} if statistics is None else statistics.metrics,
         profiles={one.value: other.number() for one, other in graded.grids.items()},
-        baselines=baselines_of(
-            inputs,
-            graded.scenario_ids,
-            grid.split_of,
-            graded.grids[Profile.ITBENCH_AA].number(),
-            baseline_runs,
-        ),
-        variance=grid.variance(),
-        outcomes=_counted([trial.outcome for trial in trials], list(Outcome)),
-        verdicts=_counted([trial.verdict for trial in trials if trial.verdict], list(Verdict)),
-        unsafe_reasons=_counted(
-            [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
-        ),
-        boundary_events=_counted(
-            [event.confidence for trial in trials for event in trial.boundary_events], list(Confidence)
-        ),
+        profile_intervals={} if statistics is None else statistics.profiles,
+        baselines=with_lift(baselines, graded.sample, graded.grids[Profile.ITBENCH_AA]),
+        variance=None if statistics is None else statistics.variance,
+        groups=() if statistics is None else statistics.groups,
+        outcomes=endings.outcomes,
+        verdicts=endings.verdicts,
+        unsafe_reasons=endings.unsafe_reasons,
+        boundary_events=endings.boundary_events,
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -222,22 +300,25 @@ def _scorecard(graded: _Graded, baseline_runs: Sequence[BaselineRun], notes: Seq
     )
 
 
-def _scenario_score(graded: _Graded, index: int) -> ScenarioScore:
-    scenario_id, grid = graded.scenario_ids[index], graded.grid
+def _scenario_score(graded: Graded, index: int) -> ScenarioScore:
+    scenario_id, grid, traits = graded.scenario_ids[index], graded.grid, graded.sample.traits[index]
     return ScenarioScore(
         scenario_id=scenario_id,
         score=grid.scenario_score(index),
         strict=graded.grids[Profile.STRICT].scenario_score(index),
         bounds=grid.scenario_bounds(index),
         repeat_sd=grid.spread(index),
-        n_root_causes=_n_root_causes(graded.inputs, scenario_id),
+        n_root_causes=traits.n_root_causes,
         split=graded.split_name(scenario_id),
+        family=traits.family,
+        namespaces=traits.namespaces,
+        difficulty=traits.difficulty,
         truth_refused=graded.inputs.refusal(scenario_id),
-        trials=tuple(_trial_score(graded, index, place) for place in range(graded.n_repeats)),
+        trials=graded.trials(index),
     )
 
 
-def _trial_score(graded: _Graded, index: int, place: int) -> TrialScore:
+def _trial_score(graded: _GradedRun, index: int, place: int) -> TrialScore:
     trial, grid = graded.rows[index][place], graded.grid
     record, resolved = trial.record, trial.resolved.get(graded.profile)
     values: dict[str, float | None] = {
@@ -287,7 +368,7 @@ def entity_score(resolved: ResolvedEntity) -> EntityScore:
 
 
 def _score_baseline_runs(
-    run: Path, inputs: GradingInputs, profile: Profile, exclude: Sequence[str]
+    run: Path, inputs: GradingInputs, profile: Profile, exclude: Sequence[str], choice: IntervalChoice
 ) -> tuple[list[BaselineRun], list[str]]:
     """Score the runs of baseline agents beside the agent; one that cannot be scored becomes a note."""
     folder = run / BASELINE_RUNS
@@ -300,7 +381,7 @@ def _score_baseline_runs(
             store = RunStore.open(path)
             if store.manifest.suite.digest != inputs.suite.digest:
                 raise DigestMismatchError("it was made on another version of the suite.")
-            scorecard = _grade(store, inputs, profile, exclude, (), ())
+            scorecard = _grade(store, inputs, profile, exclude, choice, (), ())
             write_scorecard(path, scorecard)
             found.append(baseline_run(scorecard))
         except DiagnoseBenchError as error:
@@ -309,33 +390,39 @@ def _score_baseline_runs(
     return found, notes
 
 
-def _splits(inputs: GradingInputs, scenario_ids: Sequence[str]) -> dict[str, tuple[str, ...]] | None:
-    """The declared splits cut to the scenarios that count; a split that has none left is dropped."""
+def splits_of(
+    inputs: GradingInputs, scenario_ids: Sequence[str]
+) -> tuple[dict[str, tuple[str, ...]] | None, list[int] | None]:
+    """The declared splits cut to the scenarios that count, and the number of each scenario's split.
+
+    A split that has no scenario left is dropped.
+    """
     if inputs.suite.splits is None:
-        return None
+        return None, None
     kept = {
         name: tuple(scenario_id for scenario_id in scenario_ids if scenario_id in ids)
         for name, ids in sorted(inputs.suite.splits.items())
     }
-    return {name: ids for name, ids in kept.items() if ids}
+    splits = {name: ids for name, ids in kept.items() if ids}
+    label = {scenario_id: index for index, ids in enumerate(splits.values()) for scenario_id in ids}
+    return splits, [label[scenario_id] for scenario_id in scenario_ids]
 
 
-def _split_scores(graded: _Graded) -> dict[str, SplitScore] | None:
+def _split_scores(graded: Graded, scores: Sequence[Statistic] | None) -> dict[str, SplitScore] | None:
     if graded.splits is None:
         return None
-    means = graded.grid.suite().split_means if graded.grid.complete else None
+    found: Sequence[Statistic | None] = scores or [None] * len(graded.splits)
     return {
-        name: SplitScore(score=None if means is None else float(means[index]), n_scenarios=len(ids))
-        for index, (name, ids) in enumerate(graded.splits.items())
+        name: SplitScore(
+            score=None if score is None else score.value,
+            interval=None if score is None else score.interval,
+            n_scenarios=len(ids),
+        )
+        for (name, ids), score in zip(graded.splits.items(), found, strict=True)
     }
 
 
-def _n_root_causes(inputs: GradingInputs, scenario_id: str) -> int | None:
-    resolver = inputs.resolver(scenario_id)
-    return None if resolver is None else resolver.n_root_causes
-
-
-def _warnings(graded: _Graded) -> dict[str, tuple[str, ...]]:
+def _warnings(graded: Graded) -> dict[str, tuple[str, ...]]:
     found = {}
     for scenario_id in graded.scenario_ids:
         resolver = graded.inputs.resolver(scenario_id)

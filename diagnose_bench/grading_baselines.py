@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 import scoring
 from diagnose_bench.constant_baseline import BlindScenario, blind_scores, names_in_groups
 from diagnose_bench.grading_inputs import GradingInputs
+from diagnose_bench.grading_numbers import Grid
+from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_statistics import lift_of
 from diagnose_bench.outcome import Profile
 from diagnose_bench.scorecard import BaselineRun, Baselines, ConstantBaseline, Scorecard
 
@@ -18,10 +21,9 @@ def baselines_of(
     inputs: GradingInputs,
     scenario_ids: Sequence[str],
     split_of: NDArray[np.int64] | None,
-    number: float | None,
     runs: Sequence[BaselineRun],
 ) -> Baselines:
-    """Score the constant and the empty answer on the scenarios of a run, and compare the run with them.
+    """Score the constant and the empty answer on the scenarios of a run; `with_lift` adds the run to them.
 
     Parameters
     ----------
@@ -31,8 +33,6 @@ def baselines_of(
         The scenarios that count.
     split_of : ndarray of int, optional
         Their splits.
-    number : float or None
-        The run's number under ``itbench-aa``, the profile that the baselines are scored under.
     runs : sequence of BaselineRun
         Baseline agents that ran beside the agent.
 
@@ -49,26 +49,57 @@ def baselines_of(
     blind = blind_scores(scenarios)
     constant = _number(scenario_ids, split_of, blind.constant)
     empty = _number(scenario_ids, split_of, blind.empty)
-    larger = None if constant is None or empty is None else max(constant, empty)
+    larger, better = None, {}
+    if constant is not None and empty is not None:
+        larger, better = max(constant, empty), blind.constant if constant >= empty else blind.empty
     return Baselines(
         constant=ConstantBaseline(score=constant, entities=blind.entities),
         empty=empty,
         blind=larger,
-        lift=None if number is None or larger is None else number - larger,
+        blind_scenarios=dict(better),
+        lift=None,
+        lift_over_blind=None,
         agents=tuple(runs),
+    )
+
+
+def with_lift(baselines: Baselines, sample: Sample, grid: Grid) -> Baselines:
+    """The same baselines beside a run.
+
+    Parameters
+    ----------
+    baselines : Baselines
+        Of the scenarios of the run.
+    sample : Sample
+        Those scenarios.
+    grid : Grid
+        The run's scores under ``itbench-aa``, the profile that the baselines are scored under.
+    """
+    number, blind = grid.number(), baselines.blind
+    lift = None if number is None or blind is None else number - blind
+    return baselines.model_copy(
+        update={
+            "lift": lift,
+            "lift_over_blind": None
+            if lift is None
+            else lift_of(sample, grid, baselines.blind_scenarios, lift),
+        }
     )
 
 
 def baseline_run(scorecard: Scorecard) -> BaselineRun:
     """What the scorecard of a baseline agent's own run contributes to the scorecard beside it."""
+    lift = scorecard.baselines.lift_over_blind
     return BaselineRun(
         name=scorecard.agent.name,
         score=scorecard.number,
+        interval=scorecard.interval,
         bounds=scorecard.bounds,
         strict=scorecard.profiles[Profile.STRICT.value],
         full_recall_rate=scorecard.metrics["full_recall_rate"],
         exact_rate=scorecard.metrics["exact_rate"],
         n_repeats=scorecard.headline.n_repeats,
+        lift_interval=None if lift is None else lift.difference.interval,
         scenarios={scenario.scenario_id: scenario.score for scenario in scorecard.scenarios},
         outcomes=scorecard.outcomes,
         verdicts=scorecard.verdicts,

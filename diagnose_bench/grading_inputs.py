@@ -70,6 +70,11 @@ class GradingInputs:
                 self._inventories[scenario_id] = Inventory.load(scenario.snapshot)
         return self._inventories[scenario_id]
 
+    def forget(self) -> None:
+        """Let go of resolvers and inventories with all that they remember; they are built anew on demand."""
+        self._resolvers.clear()
+        self._inventories.clear()
+
     def refusal(self, scenario_id: str) -> str | None:
         """Why a scenario's truth is refused, its path relative to the folder of truths."""
         reason = self.truths.refused.get(scenario_id)
@@ -112,6 +117,17 @@ def load_inputs(
             f"{manifest.suite.digest[:12]}, but {loaded.path} has {loaded.digest[:12]}. "
             "Give the suite of the run with --suite, or run again on this one."
         )
+    return inputs_of(loaded, truth)
+
+
+def inputs_of(loaded: Suite, truth: Path | None = None) -> GradingInputs:
+    """Find and check the truths of a suite.
+
+    Raises
+    ------
+    GroundTruthError
+        There is no folder of truths.
+    """
     folder = truth_folder_of(loaded.path) if truth is None else truth
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"

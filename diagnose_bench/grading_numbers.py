@@ -68,24 +68,28 @@ class Grid:
             return None
         return number_or_none(scoring.repeat_spread(self.scores[index : index + 1])[0])
 
-    def metrics(self) -> dict[str, float | None]:
-        """Plain means over all trials of the measures that stand beside the headline."""
-        names = ("full_recall_rate", "exact_rate", *MEASURES[1:])
-        if not self.complete:
-            return dict.fromkeys(names)
-        rates = {"full_recall_rate": self.scores > 0, "exact_rate": self.scores == 1}
-        plain = {name: self.measures[name] for name in MEASURES[1:]}
-        return {name: float(np.mean(array)) for name, array in (rates | plain).items()}
+    @property
+    def has_full_recall(self) -> NDArray[np.bool_]:
+        """Whether each trial named every root cause."""
+        return np.asarray(self.scores > 0)
 
-    def variance(self) -> dict[str, float | None]:
-        """Pooled over scenarios: variance and standard deviation between the repeats of one scenario."""
-        pooled = None
-        if self.complete:
-            pooled = number_or_none(np.mean(scoring.repeat_spread(self.scores) ** 2))
-        return {
-            "between_repeats": pooled,
-            "between_repeats_sd": None if pooled is None else math.sqrt(pooled),
-        }
+    @property
+    def is_exact(self) -> NDArray[np.bool_]:
+        """Whether each trial named every root cause and nothing else."""
+        return np.asarray(self.scores == 1)
+
+    def metric_tables(self) -> dict[str, NDArray[np.float64]]:
+        """The measures that stand beside the headline, trial by trial."""
+        rates = {"full_recall_rate": self.has_full_recall, "exact_rate": self.is_exact}
+        plain = {name: self.measures[name] for name in MEASURES[1:]}
+        return {name: np.asarray(array, dtype=np.float64) for name, array in (rates | plain).items()}
+
+    def metrics(self) -> dict[str, float | None]:
+        """Their plain means over all trials."""
+        tables = self.metric_tables()
+        if not self.complete:
+            return dict.fromkeys(tables)
+        return {name: float(np.mean(table)) for name, table in tables.items()}
 
 
 def score_grid(
@@ -131,4 +135,4 @@ def score_grid(
 def number_or_none(value: Any) -> float | None:
     """A float for JSON: null where there is no number."""
     number = float(value)
-    return None if math.isnan(number) else number
+    return number if math.isfinite(number) else None

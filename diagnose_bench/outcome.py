@@ -1,4 +1,4 @@
-"""How a trial ended and what a buyer reads: closed sets, nothing else."""
+"""Closed sets: how a trial ended, what a buyer reads, how it is scored. Nothing else."""
 
 from __future__ import annotations
 
@@ -55,3 +55,13 @@ class Profile(StrEnum):
 
     ITBENCH_AA = "itbench-aa"
     STRICT = "strict"
+
+
+class IntervalMethod(StrEnum):
+    """How the interval beside a number is made; docs/statistics.md says what each one covers."""
+
+    HALF_ATOM = "half-atom"
+    T = "t"
+    STRICT = "strict"
+    SEQUENTIAL = "sequential"
+    BOOTSTRAP = "bootstrap"

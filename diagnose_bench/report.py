@@ -1,6 +1,6 @@
 """Scorecards -> what a reader needs to see, once, for every format. Renders nothing and scores nothing.
 
-Percent exists only here and in the renderers. Everything that an agent or a snapshot may have written goes
+Percent exists only in reports. Everything that an agent or a snapshot may have written goes
 through ``visible`` before it is shown.
 """
 
@@ -15,6 +15,7 @@ from diagnose_bench.errors import RunError, UsageError
 from diagnose_bench.outcome import Outcome, Profile, Verdict
 from diagnose_bench.records import BoundaryEvent, Confidence, PlannedTrial
 from diagnose_bench.scorecard import BaselineRun, ScenarioScore, Scorecard, TrialScore, load_scorecard
+from diagnose_bench.scorecard_statistics import Ends
 from diagnose_bench.signature import parse_signature
 from diagnose_bench.store import RunStore
 from diagnose_bench.text import visible
@@ -50,7 +51,8 @@ VERDICT_MEANINGS = {
 LIMITS = (
     "The number says how precisely an agent named the causes of these frozen incidents. It does not measure "
     "live debugging, remediation, or incidents of other kinds.",
-    "No interval is computed yet: two agents that are a few points apart may be equally good.",
+    "The interval says where the mean over other scenarios like these may lie. It does not know how the "
+    "scenarios were chosen, and two agents are compared scenario by scenario, not by their intervals.",
     "An answer that misses one of several root causes counts 0, and every wrong name lowers the score.",
     "Compare numbers only where the signatures agree in everything but the version.",
 )
@@ -64,7 +66,8 @@ class ReportRow:
     kind: str
     """``agent``, ``baseline`` (ran in the sandbox) or ``blind`` (computed, saw nothing)."""
     number: float | None
-    bounds: tuple[float, float] | None
+    interval: Ends | None
+    bounds: Ends | None
     averaged_over: str
     full_recall_rate: float | None
     exact_rate: float | None
@@ -72,6 +75,7 @@ class ReportRow:
     strict: float | None
     blind: float | None
     lift: float | None
+    lift_interval: Ends | None
     scenarios: dict[str, float | None]
 
 
@@ -157,7 +161,18 @@ def points(value: float | None) -> str:
     return MISSING if value is None else f"{100 * value:+.1f}"
 
 
-def number_or_bounds(number: float | None, bounds: tuple[float, float] | None) -> str:
+def interval_text(ends: Ends | None, *, signed: bool = False, digits: int = 1) -> str:
+    """Both ends of an interval in percent or points, without the unit."""
+    if ends is None:
+        return MISSING
+    low, high = ends
+    # A hyphen between numbers that may carry a sign of their own would be read as one more sign.
+    if signed or low < 0:
+        return f"{100 * low:+.{digits}f} to {100 * high:+.{digits}f}"
+    return f"{100 * low:.{digits}f}-{100 * high:.{digits}f}"
+
+
+def number_or_bounds(number: float | None, bounds: Ends | None) -> str:
     """A number, or what it can still become."""
     if number is None and bounds is not None:
         return f"{MISSING} ({100 * bounds[0]:.1f} to {100 * bounds[1]:.1f} %)"
@@ -188,12 +203,21 @@ def averaged_over(scorecard: Scorecard) -> str:
     return text if scorecard.subset is None else f"subset: {text}"
 
 
+def methods(report: Report) -> list[tuple[str, str]]:
+    """What each number and its interval are about, once, with the labels of the runs that it is said of."""
+    return _once([(agent.label, agent.scorecard.method) for agent in report.agents])
+
+
 def signatures(report: Report) -> list[tuple[str, str]]:
     """Each signature once, with the labels of the runs that carry it."""
+    return _once([(agent.label, agent.scorecard.signature) for agent in report.agents])
+
+
+def _once(lines: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     labels: dict[str, list[str]] = {}
-    for agent in report.agents:
-        labels.setdefault(agent.scorecard.signature, []).append(agent.label)
-    return [(", ".join(names), signature) for signature, names in labels.items()]
+    for label, line in lines:
+        labels.setdefault(line, []).append(label)
+    return [(", ".join(names), line) for line, names in labels.items()]
 
 
 def _count(number: int, noun: str) -> str:
@@ -237,10 +261,12 @@ def _rows(agents: Sequence[ReportAgent]) -> tuple[ReportRow, ...]:
 
 def _agent_row(agent: ReportAgent) -> ReportRow:
     scorecard = agent.scorecard
+    lift = scorecard.baselines.lift_over_blind
     return ReportRow(
         name=agent.label,
         kind="agent",
         number=scorecard.number,
+        interval=scorecard.interval,
         bounds=scorecard.bounds,
         averaged_over=averaged_over(scorecard),
         full_recall_rate=scorecard.metrics["full_recall_rate"],
@@ -249,6 +275,7 @@ def _agent_row(agent: ReportAgent) -> ReportRow:
         strict=scorecard.profiles[Profile.STRICT.value],
         blind=scorecard.baselines.blind,
         lift=scorecard.baselines.lift,
+        lift_interval=None if lift is None else lift.difference.interval,
         scenarios={scenario.scenario_id: scenario.score for scenario in scorecard.scenarios},
     )
 
@@ -260,6 +287,7 @@ def _baseline_row(run: BaselineRun, scorecard: Scorecard, over: str) -> ReportRo
         name=run.name,
         kind="baseline",
         number=run.score,
+        interval=run.interval,
         bounds=run.bounds,
         averaged_over=over.replace(
             _count(scorecard.headline.n_repeats, "repeat"), _count(run.n_repeats, "repeat")
@@ -270,25 +298,34 @@ def _baseline_row(run: BaselineRun, scorecard: Scorecard, over: str) -> ReportRo
         strict=run.strict,
         blind=blind,
         lift=run.score - blind if comparable and run.score is not None and blind is not None else None,
+        lift_interval=run.lift_interval if comparable else None,
         scenarios=run.scenarios,
     )
 
 
 def _blind_rows(scorecard: Scorecard) -> list[ReportRow]:
-    over = _count(scorecard.headline.n_scenarios, "scenario")
-    empty = ReportRow(
-        "always empty", "blind", scorecard.baselines.empty, None, over, *(None,) * 6, scenarios={}
-    )
-    constant = ReportRow(
-        "constant name",
-        "blind",
-        scorecard.baselines.constant.score,
-        None,
-        over,
-        *(None,) * 6,
-        scenarios={},
-    )
-    return [constant, empty]
+    return [
+        ReportRow(
+            name=name,
+            kind="blind",
+            number=score,
+            interval=None,
+            bounds=None,
+            averaged_over=_count(scorecard.headline.n_scenarios, "scenario"),
+            full_recall_rate=None,
+            exact_rate=None,
+            ranked=None,
+            strict=None,
+            blind=None,
+            lift=None,
+            lift_interval=None,
+            scenarios={},
+        )
+        for name, score in (
+            ("constant name", scorecard.baselines.constant.score),
+            ("always empty", scorecard.baselines.empty),
+        )
+    ]
 
 
 def _scenario_ids(agents: Sequence[ReportAgent]) -> tuple[str, ...]:
@@ -335,6 +372,10 @@ def _notices_of(scorecard: Scorecard) -> list[str]:
     found += _boundary_notices(scorecard)
     if scorecard.sandbox == "none" or scorecard.sandbox.endswith("+unconfined"):
         found.append(f"weaker isolation (sandbox {scorecard.sandbox}): no pass is safe.")
+    if scorecard.agent_process == "landlock":
+        found.append(
+            "the agent's own process was under Landlock: it could see names and sizes of hidden files, not read them."
+        )
     if scorecard.patches:
         patched = ", ".join(dict.fromkeys(patch.scenario_id for patch in scorecard.patches))
         found.append(f"truths mended by patches: {patched}.")

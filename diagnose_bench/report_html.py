@@ -23,13 +23,24 @@ from diagnose_bench.report import (
     count_text,
     event_counts,
     events_by_weight,
+    interval_text,
+    methods,
     number_or_bounds,
     percent,
     points,
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_statistics import (
+    figures,
+    group_name,
+    passes,
+    prediction_text,
+    spread_words,
+    table_title,
+)
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
+from diagnose_bench.scorecard_statistics import Ends, GroupTable, Statistic
 from diagnose_bench.text import visible
 
 MAX_ENTITIES = 50
@@ -97,6 +108,8 @@ def report_html(report: Report) -> str:
         rows=[_row(row) for row in report.rows],
         notices=report.notices,
         heat=_heat_map(report),
+        methods=methods(report),
+        sure=[_sure(agent) for agent in report.agents if agent.scorecard.variance is not None],
         agents=[_agent(agent, index, budget) for index, agent in enumerate(report.agents)],
         verdicts=[
             {
@@ -131,20 +144,24 @@ def _lines(text: str) -> Markup:
 
 def _card(agent: ReportAgent) -> dict[str, Any]:
     scorecard = agent.scorecard
-    number, blind = scorecard.number, scorecard.baselines.blind
+    number, blind, interval = scorecard.number, scorecard.baselines.blind, scorecard.interval
+    lift = scorecard.baselines.lift_over_blind
     return {
         "label": agent.label,
         "model": scorecard.agent.model,
         "number": number_or_bounds(number, scorecard.bounds),
+        "interval": None if interval is None else interval_text(interval),
+        "span": _span(interval),
         "bar": None if number is None else f"{100 * number:.2f}%",
         "blind_at": None if blind is None else f"{100 * blind:.2f}%",
         "blind": percent(blind),
         "lift": points(scorecard.baselines.lift),
         "has_lift": scorecard.baselines.lift is not None,
+        "lift_interval": None if lift is None else interval_text(lift.difference.interval, signed=True),
         "what": "Average precision at full recall" + ("" if scorecard.subset is None else ", subset"),
         "over": _averaged_over(scorecard),
         "splits": [
-            f"{name} {percent(split.score)} over {split.n_scenarios}"
+            f"{name} {percent(split.score)} ({interval_text(split.interval)}) over {split.n_scenarios}"
             for name, split in (scorecard.splits or {}).items()
         ],
         "complete": scorecard.complete,
@@ -164,6 +181,55 @@ def _card(agent: ReportAgent) -> dict[str, Any]:
     }
 
 
+def _span(ends: Ends | None) -> dict[str, str] | None:
+    """Place of an interval on a bar from 0 to 1."""
+    if ends is None:
+        return None
+    return {"left": f"{100 * ends[0]:.2f}%", "width": f"{100 * (ends[1] - ends[0]):.2f}%"}
+
+
+def _sure(agent: ReportAgent) -> dict[str, Any]:
+    scorecard = agent.scorecard
+    return {
+        "label": agent.label,
+        "words": "" if scorecard.variance is None else spread_words(scorecard.variance),
+        "figures": figures(scorecard),
+        "passes": [
+            {
+                "meaning": found.meaning,
+                "k": one.k,
+                "any": _with_interval(one.any_passes),
+                "all": _with_interval(one.all_pass),
+            }
+            for found in passes(scorecard)
+            for one in found.tries
+        ],
+        "tables": [_group_table(table) for table in scorecard.groups],
+    }
+
+
+def _with_interval(statistic: Statistic) -> str:
+    return f"{percent(statistic.value)} ({interval_text(statistic.interval)})"
+
+
+def _group_table(table: GroupTable) -> dict[str, Any]:
+    return {
+        "title": table_title(table),
+        "prediction": prediction_text(table),
+        "groups": [
+            {
+                "name": group_name(group.name),
+                "n": group.n_scenarios,
+                "score": percent(group.score.value),
+                "interval": interval_text(group.score.interval),
+                "bar": f"{100 * (group.score.value or 0.0):.2f}%",
+                "span": _span(group.score.interval),
+            }
+            for group in table.groups
+        ],
+    }
+
+
 def _averaged_over(scorecard: Scorecard) -> str:
     headline = scorecard.headline
     scenarios = "scenario" if headline.n_scenarios == 1 else "scenarios"
@@ -177,12 +243,14 @@ def _row(row: ReportRow) -> dict[str, Any]:
         "name": row.name,
         "kind": row.kind,
         "number": number_or_bounds(row.number, row.bounds),
+        "interval": "" if row.interval is None else interval_text(row.interval),
         "over": row.averaged_over,
         "cells": [
             percent(value)
             for value in (row.full_recall_rate, row.exact_rate, row.ranked, row.strict, row.blind)
         ],
         "lift": points(row.lift),
+        "lift_interval": "" if row.lift_interval is None else interval_text(row.lift_interval, signed=True),
     }
 
 

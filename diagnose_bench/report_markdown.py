@@ -15,14 +15,25 @@ from diagnose_bench.report import (
     event_counts,
     event_text,
     events_by_weight,
+    interval_text,
     marks,
+    methods,
     number_or_bounds,
     percent,
     points,
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_statistics import (
+    figures,
+    group_name,
+    passes,
+    prediction_text,
+    spread_words,
+    table_title,
+)
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
+from diagnose_bench.scorecard_statistics import Ends, Statistic
 from diagnose_bench.text import visible
 
 _MAX_ENTITIES = 50
@@ -46,6 +57,11 @@ def report_markdown(report: Report) -> str:
         "",
     ]
     lines += [f"> Note: {escape(notice)}\n" for notice in report.notices]
+    lines += ["## How sure the numbers are", ""]
+    lines += [f"- {escape(labels)}: {escape(line)}." for labels, line in methods(report)]
+    for agent in report.agents:
+        lines += _sure(agent)
+    lines.append("")
     lines += ["## Scores by scenario", "", *_scenario_table(report), ""]
     lines += ["## How the trials ended", ""]
     for agent in report.agents:
@@ -86,19 +102,62 @@ def code(text: str) -> str:
 
 def _agents_table(report: Report) -> list[str]:
     lines = [
-        "| Agent | Score | Averaged over | Full recall | Exact | Ranked | Strict | Blind | Lift |",
-        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+        "| Agent | Score | 95 % interval | Averaged over | Full recall | Exact | Ranked | Strict | Blind | "
+        "Lift |",
+        "|---|---:|---:|---|---:|---:|---:|---:|---:|---:|",
     ]
     for row in report.rows:
         cells = (
             escape(row.name),
             number_or_bounds(row.number, row.bounds),
+            "" if row.interval is None else interval_text(row.interval),
             row.averaged_over,
             *map(percent, (row.full_recall_rate, row.exact_rate, row.ranked, row.strict, row.blind)),
-            points(row.lift),
+            points(row.lift) + ("" if row.lift_interval is None else f" ({_signed(row.lift_interval)})"),
         )
         lines.append(f"| {' | '.join(cells)} |")
     return lines
+
+
+def _sure(agent: ReportAgent) -> list[str]:
+    """Figures, tries and groups of one agent; nothing while its run is incomplete."""
+    scorecard = agent.scorecard
+    if scorecard.variance is None:
+        return []
+    lines = ["", f"### How sure: {escape(agent.label)}", "", spread_words(scorecard.variance), ""]
+    lines += ["| Figure | Value | 95 % interval | Over | Meaning |", "|---|---:|---:|---|---|"]
+    lines += [
+        f"| {one.name} | {one.value} | {one.interval} | {one.basis} | {escape(one.meaning)} |"
+        for one in figures(scorecard)
+    ]
+    lines += [
+        "",
+        "| A pass is | k | At least one of k (pass@k) | All of k (pass^k) |",
+        "|---|---:|---:|---:|",
+    ]
+    lines += [
+        f"| {found.meaning} | {one.k} | {_with_interval(one.any_passes)} | {_with_interval(one.all_pass)} |"
+        for found in passes(scorecard)
+        for one in found.tries
+    ]
+    for table in scorecard.groups:
+        lines += ["", f"| {table_title(table)} | Scenarios | Score | 95 % interval |", "|---|---:|---:|---:|"]
+        lines += [
+            f"| {escape(group_name(group.name))} | {group.n_scenarios} | {percent(group.score.value)} | "
+            f"{interval_text(group.score.interval)} |"
+            for group in table.groups
+        ]
+        if text := prediction_text(table):
+            lines += ["", text]
+    return lines
+
+
+def _signed(ends: Ends) -> str:
+    return interval_text(ends, signed=True)
+
+
+def _with_interval(statistic: Statistic) -> str:
+    return f"{percent(statistic.value)} ({interval_text(statistic.interval)})"
 
 
 def _scenario_table(report: Report) -> list[str]:

@@ -23,20 +23,37 @@ from diagnose_bench.report import (
     ReportRow,
     count_text,
     event_counts,
+    interval_text,
     marks,
+    methods,
     number_or_bounds,
     percent,
     points,
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_statistics import (
+    group_name,
+    is_informative,
+    prediction_text,
+    table_title,
+)
+from diagnose_bench.scorecard import Scorecard
+from diagnose_bench.scorecard_statistics import GroupTable, Statistic
 from diagnose_bench.text import visible
 
 _WIDTH_OF_A_FILE = 120
 _KIND_STYLES = {"agent": "bold", "baseline": "", "blind": "dim"}
 _LEGEND = (
-    "Over: scenarios x repeats. Strict: the same answers under the strict profile. Lift: points above the "
-    "better of the two answers that saw nothing (constant name, always empty)."
+    "95 %: interval of the score for other scenarios like these. Over: scenarios x repeats. Strict: the same "
+    "answers under the strict profile. Lift: points above the better of the two answers that saw nothing "
+    "(constant name, always empty)."
+)
+_SURE_LEGEND = (
+    "In points, below them 95 % intervals. Generalise: standard error of the score for other scenarios like "
+    "these. Rerun: for these very scenarios run again. Flips: scenarios with and without full recall among "
+    "their repeats. Any, all: chance that at least one, that every one of so many trials has full recall "
+    "(pass@k, pass^k)."
 )
 
 
@@ -67,10 +84,22 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
         console.print(_agents_table(report))
         console.print(Text(_LEGEND, style="dim"))
         console.print()
+        if any(agent.scorecard.variance for agent in report.agents):
+            console.print(_sure_table(report))
+            console.print(Text(_SURE_LEGEND, style="dim"))
+            console.print()
         console.print(_scenario_table(report))
         legend = "  ".join(f"{VERDICT_MARKS[verdict]} {word}" for verdict, word in VERDICT_WORDS.items())
         console.print(Text(f"One sign per repeat: {legend}", style="dim"))
         console.print()
+        for by in _informative_tables(report):
+            console.print(_group_table(report, by))
+            for agent in report.agents:
+                table = _table_by(agent.scorecard, by)
+                prediction = None if table is None else prediction_text(table)
+                if prediction is not None:
+                    console.print(Text(f"{_clean(agent.label)}: {prediction}", style="dim"))
+            console.print()
         console.print(_counts_table(report))
         for agent in report.agents:
             if any(
@@ -78,6 +107,9 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
             ):
                 counts = event_counts(agent.scorecard)
                 console.print(Text(f"Boundary events of {_clean(agent.label)}: {counts}"))
+        lines = methods(report)
+        for labels, line in lines:
+            console.print(Text(f"{_clean(labels) if len(lines) > 1 else 'Score'}: {_clean(line)}."))
         for notice in report.notices:
             console.print(Text(f"Note: {_clean(notice)}", style="yellow"))
         found = signatures(report)
@@ -89,9 +121,10 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
 
 
 def _agents_table(report: Report) -> Table:
-    table = _table("Average precision at full recall, in %")
+    table = _table("Average precision at full recall, in %", tight=True)
     table.add_column("Agent", overflow="fold", min_width=12)
     table.add_column("Score", justify="right", min_width=5)
+    table.add_column("95 %", justify="right", overflow="fold", min_width=5)
     table.add_column("Over", overflow="fold", min_width=5)
     for name in ("Full\nrecall", "Exact", "Ranked", "Strict", "Lift"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -99,6 +132,7 @@ def _agents_table(report: Report) -> Table:
         table.add_row(
             Text(_clean(row.name)),
             _bare(number_or_bounds(row.number, row.bounds)),
+            "" if row.interval is None else interval_text(row.interval),
             re.sub(" (?:scenario|repeat)s?", "", row.averaged_over),
             *(("",) * 5 if row.kind == "blind" else _rates(row)),
             style=_KIND_STYLES[row.kind],
@@ -111,14 +145,78 @@ def _rates(row: ReportRow) -> tuple[str, ...]:
     return (*(_bare(percent(value)) for value in values), points(row.lift))
 
 
+def _sure_table(report: Report) -> Table:
+    table = _table("How sure the score is")
+    table.add_column("Agent", overflow="fold", min_width=12)
+    repeats = {agent.scorecard.headline.n_repeats for agent in report.agents}
+    tries = str(repeats.pop()) if len(repeats) == 1 else "the repeats"
+    for name in ("Lift", "Gener-\nalise", "Rerun", "Flips", f"Any of\n{tries}", f"All of\n{tries}"):
+        table.add_column(name, justify="right", overflow="fold", min_width=5)
+    for agent in report.agents:
+        variance, lift = agent.scorecard.variance, agent.scorecard.baselines.lift_over_blind
+        if variance is None:
+            continue
+        last = variance.full_recall.tries[-1]
+        table.add_row(
+            Text(_clean(agent.label)),
+            _two_lines(None if lift is None else lift.difference, signed=True),
+            _bare(percent(variance.generalise.value)),
+            _bare(percent(variance.rerun.value)),
+            _two_lines(variance.full_recall.flip_share),
+            _two_lines(last.any_passes),
+            _two_lines(last.all_pass),
+        )
+    return table
+
+
+def _two_lines(statistic: Statistic | None, *, signed: bool = False) -> str:
+    """A number over its interval."""
+    if statistic is None:
+        return _bare(percent(None))
+    value = points(statistic.value) if signed else _bare(percent(statistic.value))
+    if statistic.interval is None:
+        return value
+    return f"{value}\n{interval_text(statistic.interval, signed=signed, digits=0)}"
+
+
+def _informative_tables(report: Report) -> list[str]:
+    """What to group by: where some group has several scenarios and is not the whole."""
+    found = [table.by for agent in report.agents for table in agent.scorecard.groups if is_informative(table)]
+    return list(dict.fromkeys(found))
+
+
+def _table_by(scorecard: Scorecard, by: str) -> GroupTable | None:
+    return next((table for table in scorecard.groups if table.by == by), None)
+
+
+def _group_table(report: Report, by: str) -> Table:
+    tables = [(agent, found) for agent in report.agents if (found := _table_by(agent.scorecard, by))]
+    table = _table(f"Scores by {table_title(tables[0][1]).lower()}, in %")
+    table.add_column("Group (scenarios)", overflow="fold", min_width=12)
+    for agent, _ in tables:
+        table.add_column(_heading(agent.label), justify="right", overflow="fold", min_width=5)
+    # Runs over different scenarios have groups of different sizes: other rows.
+    cells = [{(one.name, one.n_scenarios): one.score for one in found.groups} for _, found in tables]
+    for name, n_scenarios in dict.fromkeys(key for column in cells for key in column):
+        scores = [column.get((name, n_scenarios)) for column in cells]
+        table.add_row(
+            Text(f"{_clean(group_name(name))} ({n_scenarios})"),
+            *("" if score is None else _two_lines(score) for score in scores),
+        )
+    return table
+
+
+def _heading(label: str) -> Text:
+    name = _clean(label)
+    return Text(name.replace(":", ":\n", 1) if name.startswith("baseline:") else name)
+
+
 def _scenario_table(report: Report) -> Table:
     table = _table("Scores by scenario, in %")
     table.add_column("Scenario", overflow="fold", min_width=12)
     shown = [row for row in report.rows if row.kind != "blind"]
     for row in shown:
-        name = _clean(row.name)
-        heading = name.replace(":", ":\n", 1) if name.startswith("baseline:") else name
-        table.add_column(Text(heading), justify="right", overflow="fold", min_width=5)
+        table.add_column(_heading(row.name), justify="right", overflow="fold", min_width=5)
     for scenario_id in report.scenario_ids:
         cells = []
         for row in shown:
@@ -143,14 +241,15 @@ def _counts_table(report: Report) -> Table:
     return table
 
 
-def _table(title: str) -> Table:
+def _table(title: str, *, tight: bool = False) -> Table:
     return Table(
         title=title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
-        padding=(0, 1, 0, 0),
+        # The box brings a space between columns already.
+        padding=(0, 0 if tight else 1, 0, 0),
         collapse_padding=True,
         show_edge=False,
     )

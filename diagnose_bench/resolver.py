@@ -19,7 +19,15 @@ from diagnose_bench.logical import Rule, is_chaos, is_workload
 from diagnose_bench.outcome import Profile
 from diagnose_bench.truth_groups import Meeting, TruthGroups
 
-__all__ = ["RESOLVER_VERSION", "EntityClass", "ResolvedDiagnosis", "ResolvedEntity", "Resolver", "Rule"]
+__all__ = [
+    "RESOLVER_VERSION",
+    "EntityClass",
+    "Identity",
+    "ResolvedDiagnosis",
+    "ResolvedEntity",
+    "Resolver",
+    "Rule",
+]
 
 RESOLVER_VERSION = 1
 """Raised whenever a resolution can change; part of the signature."""
@@ -69,6 +77,14 @@ class ResolvedDiagnosis:
     codes: tuple[int, ...]
     n_root_causes: int
     missed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a name is by itself: the root-cause set that it hits; equal keys count once."""
+
+    root_set: int | None
+    key: Hashable
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +188,26 @@ class Resolver:
             n_root_causes=self.n_root_causes,
             missed=tuple(self._groups.groups[roots[0]].id for roots in missed),
         )
+
+    def identify(self, raw: str) -> dict[Profile, Identity]:
+        """What one name is by itself under each profile, read once; nothing of it is kept here.
+
+        Notes
+        -----
+        A list resolves to the same as its names one by one, but for what a repetition means: under ``strict``
+        a second object of a root-cause set is wrong.
+        """
+        found = {}
+        parsed = parse_entity(raw, self._kinds, self._namespaces)
+        entity = None if parsed is None else self._locator.locate(parsed)
+        for profile in Profile:
+            if entity is None or isinstance(entity, Ambiguous):
+                found[profile] = Identity(None, ("text", raw))
+                continue
+            meeting = self._decide(entity, profile)
+            root_set = None if meeting is None else self._classes.root_set(meeting.group)
+            found[profile] = Identity(root_set, self._key(entity, profile))
+        return found
 
     def _read(self, raw: str, profile: Profile) -> _Reading:
         found = self._cache.get((profile, raw))

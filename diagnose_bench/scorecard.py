@@ -16,6 +16,7 @@ from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
 from diagnose_bench.files import pretty_json, read_json, write_atomic
 from diagnose_bench.outcome import Limit, Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import AgentInfo, BoundaryEvent
+from diagnose_bench.scorecard_statistics import Ends, GroupTable, LiftOverBlind, Statistic, Variance
 
 SCORECARD = "scorecard.json"
 SCORECARD_FORMAT_VERSION = 1
@@ -79,12 +80,16 @@ class ScenarioScore(_Model):
     scenario_id: str
     score: float | None
     strict: float | None
-    bounds: tuple[float, float] | None
+    bounds: Ends | None
     """Unscored trials as 0, and as 1; null where all are scored."""
     repeat_sd: float | None
     """Sample standard deviation over the repeats; null with one repeat."""
     n_root_causes: int | None
     split: str | None
+    family: str | None
+    """Fault family, namespaces of the root causes and difficulty as the truth gives them."""
+    namespaces: tuple[str, ...]
+    difficulty: int | None
     truth_refused: str | None
     trials: tuple[TrialScore, ...]
 
@@ -93,19 +98,24 @@ class Headline(_Model):
     """The one number, and what it is averaged over."""
 
     average_precision_at_full_recall: float | None
-    interval: tuple[float, float] | None
+    interval: Ends | None
+    """Where the mean over other scenarios like these may lie; null while the run is incomplete."""
     level: float | None
     method: str
+    """What is averaged, what the interval is about, how it is made, its unit and their number."""
     n_scenarios: int
     n_repeats: int
-    bounds: tuple[float, float] | None
+    bounds: Ends | None
 
 
 class Subset(_Model):
     """The number of a run over chosen scenarios only: never a headline."""
 
     average_precision_at_full_recall: float | None
-    bounds: tuple[float, float] | None
+    interval: Ends | None
+    level: float | None
+    method: str
+    bounds: Ends | None
     scenario_ids: tuple[str, ...]
 
 
@@ -113,6 +123,7 @@ class SplitScore(_Model):
     """One part of the suite; the headline is the mean of the parts."""
 
     score: float | None
+    interval: Ends | None
     n_scenarios: int
 
 
@@ -128,11 +139,14 @@ class BaselineRun(_Model):
 
     name: str
     score: float | None
-    bounds: tuple[float, float] | None
+    interval: Ends | None
+    bounds: Ends | None
     strict: float | None
     full_recall_rate: float | None
     exact_rate: float | None
     n_repeats: int
+    lift_interval: Ends | None
+    """Of its lift over blind; null while its run is incomplete."""
     scenarios: dict[str, float | None]
     outcomes: dict[str, int]
     verdicts: dict[str, int]
@@ -145,8 +159,12 @@ class Baselines(_Model):
     empty: float | None
     blind: float | None
     """The larger of constant and empty: no look at the snapshot is needed for it."""
+    blind_scenarios: dict[str, float]
+    """Scenario scores of the better of the two; empty while a truth is refused."""
     lift: float | None
     """The run's number minus ``blind``."""
+    lift_over_blind: LiftOverBlind | None
+    """The same with its interval, and as a share of what blind leaves."""
     agents: tuple[BaselineRun, ...]
 
 
@@ -183,14 +201,22 @@ class Scorecard(_Model):
     inventory: str
     """``snapshots``, or ``none`` for a suite of truths alone."""
     sandbox: str
+    agent_process: str | None = None
+    """How the agent's own process was covered, as in run.json."""
     excluded: tuple[str, ...]
     headline: Headline
     subset: Subset | None
     splits: dict[str, SplitScore] | None
     metrics: dict[str, float | None]
+    metric_intervals: dict[str, Statistic]
+    """The same numbers with their intervals; empty while the run is incomplete."""
     profiles: dict[str, float | None]
+    profile_intervals: dict[str, Statistic]
     baselines: Baselines
-    variance: dict[str, float | None]
+    variance: Variance | None
+    """Null while the run is incomplete."""
+    groups: tuple[GroupTable, ...]
+    """By fault family, namespace of the root causes, number of root causes and difficulty, where stated."""
     outcomes: dict[str, int]
     verdicts: dict[str, int]
     unsafe_reasons: dict[str, int]
@@ -210,9 +236,19 @@ class Scorecard(_Model):
         return chosen.average_precision_at_full_recall
 
     @property
-    def bounds(self) -> tuple[float, float] | None:
+    def bounds(self) -> Ends | None:
         """Bounds of the number where the run is incomplete."""
         return (self.headline if self.subset is None else self.subset).bounds
+
+    @property
+    def interval(self) -> Ends | None:
+        """Interval of the number; None where the run is incomplete."""
+        return (self.headline if self.subset is None else self.subset).interval
+
+    @property
+    def method(self) -> str:
+        """What the number and its interval are about, in one line."""
+        return (self.headline if self.subset is None else self.subset).method
 
     @property
     def exit_code(self) -> int:
@@ -232,7 +268,7 @@ def write_scorecard(run: Path, scorecard: Scorecard) -> Path:
 
 
 def load_scorecard(run: Path) -> Scorecard:
-    """Read ``<run>/scorecard.json``.
+    """Read ``<run>/scorecard.json``, or a scorecard's file itself.
 
     Raises
     ------
@@ -241,7 +277,7 @@ def load_scorecard(run: Path) -> Scorecard:
     RunFormatError
         The scorecard is damaged, or another version wrote it.
     """
-    path = run / SCORECARD
+    path = run if run.is_file() else run / SCORECARD
     if not path.exists():
         raise RunError(f"{run}: this run has no {SCORECARD}. Score it first: diagnose-bench score {run}")
     again = f"Score the run again: diagnose-bench score {run}"

@@ -3,14 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from diagnose_bench import __version__
-from diagnose_bench.outcome import Profile
+from diagnose_bench.errors import UsageError
+from diagnose_bench.outcome import IntervalMethod, Profile
 from diagnose_bench.records import RunManifest, SandboxInfo
 
 _DIGEST_SHOWN = 12
-INTERVAL = "none"
-"""Until intervals are computed; a signature must not name a method that was not used."""
+_N_RESAMPLES = 10_000
+_SEED = 0
+
+
+@dataclass(frozen=True)
+class IntervalChoice:
+    """How intervals are made; the last two matter, and are signed, only where something is drawn."""
+
+    method: IntervalMethod = IntervalMethod.HALF_ATOM
+    level: float = 0.95
+    seed: int = _SEED
+    n_resamples: int = _N_RESAMPLES
+
+    @classmethod
+    def of(cls, method: IntervalMethod | str, seed: int | None) -> IntervalChoice:
+        """Check what was asked for.
+
+        Raises
+        ------
+        UsageError
+            The method is unknown, or a seed is given to one that draws nothing.
+        """
+        try:
+            chosen = IntervalMethod(method)
+        except ValueError:
+            raise UsageError(
+                f"There is no interval method {method!r}. There are: {', '.join(IntervalMethod)}."
+            ) from None
+        if seed is None:
+            return cls(chosen)
+        if chosen is not IntervalMethod.BOOTSTRAP:
+            raise UsageError(f"--seed: the interval {chosen} draws nothing. Leave it out.")
+        if seed < 0:
+            raise UsageError(f"--seed: must be 0 or more, not {seed}.")
+        return cls(chosen, seed=seed)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the ends depend on random numbers."""
+        return self.method is IntervalMethod.BOOTSTRAP
 
 
 def signature(
@@ -23,6 +63,7 @@ def signature(
     scenario_ids: Sequence[str],
     subset: bool,
     excluded: Sequence[str],
+    interval: IntervalChoice | None,
     resolver_version: int,
     scoring_version: int,
 ) -> str:
@@ -42,6 +83,9 @@ def signature(
         Whether the ids are part of the signature.
     excluded : sequence of str
         Scenarios taken out by hand; the field appears only where there are some.
+    interval : IntervalChoice or None
+        How its interval is made, None where there is none (one trial); resamples and seed are signed only
+        where something is drawn.
     resolver_version, scoring_version : int
         Bumped whenever a number can change.
     """
@@ -63,7 +107,7 @@ def signature(
         "repair": str(int(policy.repair)),
         "sandbox": sandbox_label(manifest.sandbox),
         **({"toolbox": _digest(manifest.sandbox.toolbox)} if manifest.sandbox.toolbox else {}),
-        "interval": INTERVAL,
+        **_interval_fields(interval),
         "resolver": str(resolver_version),
         "scoring": str(scoring_version),
         "version": __version__,
@@ -85,6 +129,13 @@ def sandbox_label(sandbox: SandboxInfo) -> str:
     if sandbox.null_snapshot:
         label += "+null"
     return f"{label}+unconfined" if sandbox.agent_process == "unconfined" else label
+
+
+def _interval_fields(choice: IntervalChoice | None) -> dict[str, str]:
+    if choice is None:
+        return {"interval": "-"}
+    drawn = {"bs": str(choice.n_resamples), "seed": str(choice.seed)} if choice.draws else {}
+    return {"interval": choice.method.value, **drawn}
 
 
 def _digest(digest: str | None) -> str:

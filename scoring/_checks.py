@@ -12,6 +12,11 @@ from scoring.errors import ScoringError
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
+CodeArray = NDArray[np.int64] | NDArray[np.int32]
+"""Half the width halves what has to be read; both are taken as they are."""
+
+MAX_CODE = 2**31 - 1
+"""Codes are small by construction; the bound lets them be held in half the width."""
 
 
 def integers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> IntArray:
@@ -26,6 +31,13 @@ def integers(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Int
     return _frozen(_vector(array, name, shape).astype(np.int64, copy=False), value)
 
 
+def codes(value: Any, name: str) -> CodeArray:
+    """Read-only vector of codes: int32 as it is, every other integer as int64."""
+    if isinstance(value, np.ndarray) and value.dtype == np.int32:
+        return _frozen(_vector(value, name, None), value)
+    return integers(value, name)
+
+
 def booleans(value: Any, name: str, shape: tuple[int, ...] | None = None) -> BoolArray:
     """Read-only boolean vector; 0 and 1 are refused, so that codes cannot be passed by mistake."""
     array = np.asarray(value)
@@ -34,6 +46,32 @@ def booleans(value: Any, name: str, shape: tuple[int, ...] | None = None) -> Boo
     if array.dtype.kind != "b":
         raise ScoringError(f"{name} must hold booleans, not {array.dtype}.")
     return _frozen(_vector(array, name, shape), value)
+
+
+def trials(
+    n_codes: int, offsets: Any, n_root_causes: Any, has_diagnosis: Any
+) -> tuple[IntArray, IntArray, BoolArray]:
+    """What every batch of trials has beside its codes: offsets, numbers of root causes, diagnosis flags."""
+    offsets = integers(offsets, "offsets")
+    if offsets.size == 0:
+        raise ScoringError("offsets must have n_trials + 1 entries, so at least one.")
+    shape = (offsets.size - 1,)
+    n_root_causes = integers(n_root_causes, "n_root_causes", shape)
+    has_diagnosis = booleans(has_diagnosis, "has_diagnosis", shape)
+    if offsets[0] != 0 or offsets[-1] != n_codes:
+        raise ScoringError(
+            f"offsets must run from 0 to the number of codes ({n_codes}), "
+            f"not from {offsets[0]} to {offsets[-1]}."
+        )
+    lengths = np.diff(offsets)
+    if bool(np.any(lengths < 0)):
+        raise ScoringError(f"offsets go back after trial {int(np.argmax(lengths < 0))}.")
+    if n_root_causes.size and (int(n_root_causes.min()) < 0 or int(n_root_causes.max()) > MAX_CODE):
+        raise ScoringError(f"n_root_causes must lie in 0 .. {MAX_CODE}.")
+    mute = (lengths > 0) & ~has_diagnosis
+    if bool(np.any(mute)):
+        raise ScoringError(f"trial {int(np.argmax(mute))} has codes but no diagnosis.")
+    return offsets, n_root_causes, has_diagnosis
 
 
 def fractions(value: Any, name: str, n_axes: int) -> FloatArray:

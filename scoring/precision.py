@@ -7,12 +7,17 @@ diagnosis is 0.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
+from scoring import _checks
 from scoring._checks import BoolArray, FloatArray, IntArray
-from scoring.trials import MatchCounts, TrialBatch, blocks, count_matches, is_first
+from scoring._tally import Tally, blocks, tally
+from scoring.errors import ScoringError
+from scoring.trials import MatchCounts, TrialBatch
 
 
 def full_recall(counts: MatchCounts) -> BoolArray:
@@ -74,7 +79,7 @@ def ranked_precision_at_full_recall(batch: TrialBatch, counts: MatchCounts | Non
     batch : TrialBatch
         The trials.
     counts : MatchCounts, optional
-        ``count_matches(batch)``, if it is at hand.
+        ``count_matches(batch)``, if it is at hand; it saves nothing, since both come from one pass.
 
     Returns
     -------
@@ -86,45 +91,13 @@ def ranked_precision_at_full_recall(batch: TrialBatch, counts: MatchCounts | Non
     -----
     Wrong entities after the last root cause cost nothing here; they do in `precision_at_full_recall`.
     """
-    counts = count_matches(batch) if counts is None else counts
-    # Only trials with all root causes AND something wrong depend on the order; all others are 0 or 1 already.
-    score = exact(counts).astype(np.float64)
-    ordered = full_recall(counts) & (counts.n_wrong > 0)
-    for block in blocks(batch):
-        if bool(ordered[block.trials].any()):
-            _rank_block(batch, block.codes, block.trial_of, block.trials, ordered, score)
-    return score
+    return headline_scores(batch).ranked_precision_at_full_recall
 
 
-def _rank_block(
-    batch: TrialBatch,
-    codes: IntArray,
-    trial_of: IntArray,
-    trials: slice,
-    ordered: BoolArray,
-    score: FloatArray,
-) -> None:
-    n_trials = trials.stop - trials.start
-    kept = ordered[trials][trial_of]
-    codes, trial_of = codes[kept], trial_of[kept]
-    longest = int(np.bincount(trial_of, minlength=n_trials).max())
-    first = is_first(codes, trial_of, longest)
-    codes, trial_of = codes[first], trial_of[first]
-    n_root_causes = batch.n_root_causes[trials]
-    hit = codes < n_root_causes[trial_of]
-    hit_trial = trial_of[hit]
-    rank = _place_in_trial(trial_of, n_trials)[hit]
-    nth_hit = _place_in_trial(hit_trial, n_trials)
-    total = np.bincount(hit_trial, weights=nth_hit / rank, minlength=n_trials)
-    chosen = ordered[trials]
-    score[trials][chosen] = total[chosen] / n_root_causes[chosen]
-
-
-def _place_in_trial(trial_of: IntArray, n_trials: int) -> IntArray:
-    """Place of each entry within its trial, from 1."""
-    lengths = np.bincount(trial_of, minlength=n_trials)
-    starts = np.cumsum(lengths) - lengths
-    return np.arange(1, trial_of.size + 1, dtype=np.int64) - starts[trial_of]
+def _ranked(counts: MatchCounts, rank_sum: FloatArray) -> FloatArray:
+    faulty = counts.n_root_causes > 0
+    with_fault = np.where(full_recall(counts), rank_sum / np.maximum(counts.n_root_causes, 1), 0.0)
+    return np.where(faulty, with_fault, full_recall(counts).astype(np.float64))
 
 
 def _ratio(counts: MatchCounts, numerator: IntArray, denominator: IntArray) -> FloatArray:
@@ -132,6 +105,36 @@ def _ratio(counts: MatchCounts, numerator: IntArray, denominator: IntArray) -> F
     safe = np.maximum(denominator, 1)
     with_fault = np.where(counts.has_diagnosis & faulty, numerator / safe, 0.0)
     return np.where(faulty, with_fault, full_recall(counts).astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadlineScores:
+    """The two measures that need full recall; each array has shape (n_trials,)."""
+
+    precision_at_full_recall: FloatArray
+    ranked_precision_at_full_recall: FloatArray
+
+
+def headline_scores(batch: TrialBatch) -> HeadlineScores:
+    """Score a batch with the two measures that need full recall, and no other.
+
+    Notes
+    -----
+    Trials that missed a root cause are 0 whatever else they named, so they are dropped before their entities
+    are told apart: that is the dear step, and most of the time of `score_trials`.
+    """
+    plain, ranked = np.zeros(batch.n_trials), np.zeros(batch.n_trials)
+    for trials in blocks(batch.offsets):
+        (found,) = tally(batch.codes, *batch.rows(trials), (None,), ranked=True, pruned=True)
+        counts = MatchCounts(
+            found.n_correct,
+            found.n_distinct - found.n_correct,
+            batch.n_root_causes[trials],
+            batch.has_diagnosis[trials],
+        )
+        plain[trials] = precision_at_full_recall(counts)
+        ranked[trials] = _ranked(counts, found.rank_sum)
+    return HeadlineScores(plain, ranked)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,18 +149,86 @@ class TrialScores:
     f1: FloatArray
     full_recall: BoolArray
     exact: BoolArray
+    hits_at: Mapping[int, NDArray[np.int32]]
+    """For each k that was asked for: root causes among the first k distinct entities."""
 
 
-def score_trials(batch: TrialBatch) -> TrialScores:
-    """Score a batch of trials with every measure."""
-    counts = count_matches(batch)
-    return TrialScores(
-        counts=counts,
-        precision_at_full_recall=precision_at_full_recall(counts),
-        ranked_precision_at_full_recall=ranked_precision_at_full_recall(batch, counts),
-        precision=precision(counts),
-        recall=recall(counts),
-        f1=f1(counts),
-        full_recall=full_recall(counts),
-        exact=exact(counts),
-    )
+def score_trials(batch: TrialBatch, *, hits_at: Sequence[int] = ()) -> TrialScores:
+    """Score a batch of trials with every measure, in one pass.
+
+    Parameters
+    ----------
+    batch : TrialBatch
+        The trials.
+    hits_at : sequence of int
+        Numbers k, from 1: count the root causes among the first k distinct entities, too.
+
+    Raises
+    ------
+    ScoringError
+        A k is no whole number from 1.
+    """
+    scores = ScoreArrays(batch.n_root_causes, batch.has_diagnosis, cutoffs(hits_at))
+    for trials in blocks(batch.offsets):
+        (found,) = tally(batch.codes, *batch.rows(trials), (None,), ranked=True, ks=scores.ks)
+        scores.fill(trials, found)
+    return scores.frozen()
+
+
+def cutoffs(hits_at: Sequence[int]) -> tuple[int, ...]:
+    """Check the numbers k of hits at k."""
+    ks = _checks.integers(list(hits_at), "hits_at")
+    if ks.size and int(ks.min()) < 1:
+        raise ScoringError("hits_at must hold whole numbers from 1.")
+    return tuple(ks.tolist())
+
+
+class ScoreArrays:
+    """Results of all trials, filled block by block: what is computed from a block is still in cache."""
+
+    def __init__(self, n_root_causes: IntArray, has_diagnosis: BoolArray, ks: tuple[int, ...]) -> None:
+        n_trials = n_root_causes.size
+        self.ks = ks
+        self._counts = MatchCounts(
+            np.zeros(n_trials, np.int64), np.zeros(n_trials, np.int64), n_root_causes, has_diagnosis
+        )
+        self._measures = {name: np.zeros(n_trials) for name in _MEASURES}
+        self._ranked = np.zeros(n_trials)
+        self._flags = {name: np.zeros(n_trials, np.bool_) for name in _FLAGS}
+        self._hits = np.zeros((len(ks), n_trials), np.int32)
+
+    def fill(self, trials: slice, found: Tally) -> None:
+        """Write the scores of a block."""
+        self._counts.n_correct[trials] = found.n_correct
+        self._counts.n_wrong[trials] = found.n_distinct - found.n_correct
+        counts = self._counts.block(trials)
+        for name, measure in _MEASURES.items():
+            self._measures[name][trials] = measure(counts)
+        for name, flag in _FLAGS.items():
+            self._flags[name][trials] = flag(counts)
+        self._ranked[trials] = _ranked(counts, found.rank_sum)
+        if found.hits is not None:
+            self._hits[:, trials] = found.hits.T
+
+    def frozen(self) -> TrialScores:
+        """The results, once every block is filled."""
+        return TrialScores(
+            counts=self._counts,
+            precision_at_full_recall=self._measures["precision_at_full_recall"],
+            ranked_precision_at_full_recall=self._ranked,
+            precision=self._measures["precision"],
+            recall=self._measures["recall"],
+            f1=self._measures["f1"],
+            full_recall=self._flags["full_recall"],
+            exact=self._flags["exact"],
+            hits_at=dict(zip(self.ks, self._hits, strict=True)),
+        )
+
+
+_MEASURES = {
+    "precision_at_full_recall": precision_at_full_recall,
+    "precision": precision,
+    "recall": recall,
+    "f1": f1,
+}
+_FLAGS = {"full_recall": full_recall, "exact": exact}

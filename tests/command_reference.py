@@ -26,9 +26,9 @@ and messages go to standard error; with `--format json` standard output is one J
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | a negative verdict: a rule is broken, a digest differs |
+| 1 | a negative verdict: a significant regression, a rule is broken, a digest differs |
 | 2 | the call or the set-up is wrong; nothing was started, or what is finished is kept |
-| 3 | incomplete or not decidable: trials without a score, rejected rows, an interrupt |
+| 3 | incomplete or not decidable: trials without a score, too few scenarios, rejected rows, an interrupt |
 
 `shell` exits with the command's own code, and with 125 for a failure of its own.
 With `DIAGNOSE_BENCH_DEBUG=1` an unexpected error shows where it happened.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -17,9 +17,16 @@ from diagnose_bench.commands.common import (
     say,
     show,
 )
-from diagnose_bench.outcome import Profile
+from diagnose_bench.errors import UsageError
+from diagnose_bench.outcome import IntervalMethod, Profile
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run's folder.")]
+RunOrFileArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN|FILE", help="A run's folder, or a JSONL or Parquet file of rows of any number of agents."
+    ),
+]
 OptionalSuiteOption = Annotated[
     str | None,
     typer.Option("--suite", metavar="SUITE", help="The suite, when it is no longer where the run found it."),
@@ -34,7 +41,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def score(
-    run: RunArgument,
+    run: RunOrFileArgument,
     suite: OptionalSuiteOption = None,
     truth: TruthOption = None,
     profile: Annotated[
@@ -46,23 +53,106 @@ def score(
             metavar="ID", help="Take a scenario out of the denominator; it is in the signature. Repeatable."
         ),
     ] = None,
+    interval: Annotated[
+        IntervalMethod, typer.Option(help="How intervals are made; it is in the signature.")
+    ] = IntervalMethod.HALF_ATOM,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="Of the random draws of --interval bootstrap.")
+    ] = None,
+    planned_repeats: Annotated[
+        int | None,
+        typer.Option(metavar="R", help="Rows only: repeats that were planned (default: the highest seen)."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Rows only: folder of the scorecards (default: FILE.scorecards)."),
+    ] = None,
+    trials: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Rows only: write one row per trial to this Parquet file."),
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
-    """Score a run against the ground truth and write its scorecard.json.
+    """Score a run, or a file of rows, against the ground truth.
 
-    Exits with 3 when trials are missing, so that the headline is not decided yet.
+    A run gets its scorecard.json. A file (with --suite) has one row per trial: agent, scenario_id, repeat,
+    and one of entities, diagnosis, text; each agent gets a scorecard. Rows that cannot be taken are listed
+    in FILE.rejected.jsonl.
+
+    Exits with 3 when trials are missing or rows were rejected, so that the number is not final.
 
     Example: diagnose-bench score runs/my-agent
+
+    Example: diagnose-bench score rows.jsonl --suite postmortems --trials trials.parquet
     """
+    if not run.is_dir():
+        _score_file(
+            run, suite, truth, profile, exclude, interval, seed, planned_repeats, out, trials, format_
+        )
+    given = {"--planned-repeats": planned_repeats, "--out": out, "--trials": trials}
+    if beyond := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{beyond[0]}: is for files of rows, and {run} is a folder. Leave it out.")
     from diagnose_bench.grading import score_run
 
-    scorecard = score_run(run, suite=suite, truth=truth, profile=profile, exclude=tuple(exclude or ()))
+    scorecard = score_run(
+        run,
+        suite=suite,
+        truth=truth,
+        profile=profile,
+        exclude=tuple(exclude or ()),
+        interval=interval,
+        seed=seed,
+    )
     if format_ is Format.JSON:
         print_json(scorecard.to_dict())
     else:
         _print_table([run])
     say(f"Scorecard: {run / 'scorecard.json'}")
     leave(scorecard.exit_code)
+
+
+def _score_file(
+    file: Path,
+    suite: str | None,
+    truth: Path | None,
+    profile: Profile,
+    exclude: list[str] | None,
+    interval: IntervalMethod,
+    seed: int | None,
+    planned_repeats: int | None,
+    out: Path | None,
+    trials: Path | None,
+    format_: Format,
+) -> NoReturn:
+    if not file.exists():
+        raise UsageError(f"{file}: does not exist. Give a run's folder, or a file of rows with --suite.")
+    if suite is None:
+        raise UsageError(f"{file}: say with --suite which suite its rows are about.")
+    from diagnose_bench.bulk import score_file
+
+    found = score_file(
+        file,
+        suite,
+        truth=truth,
+        profile=profile,
+        exclude=tuple(exclude or ()),
+        interval=interval,
+        seed=seed,
+        planned_repeats=planned_repeats,
+        out=out,
+        trials=trials,
+    )
+    for note in found.notes():
+        say(note)
+    if format_ is Format.JSON:
+        print_json(found.to_dict())
+    else:
+        from diagnose_bench.bulk_table import table_of
+
+        with result():
+            print(table_of(found), end="")
+    say(f"Scorecards: {found.folder}")
+    leave(found.exit_code)
 
 
 def report(

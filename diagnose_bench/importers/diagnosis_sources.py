@@ -9,7 +9,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,20 +80,42 @@ def read_rows(path: Path) -> Iterator[Answer | BadRow]:
 
 def _read_row(where: str, line: bytes) -> Answer | BadRow:
     try:
-        text = line.decode("utf-8").strip()
-        _check_json(text)
-        spans = _top_level(text)
-        if spans is None:
-            return BadRow(where, "the row is no JSON object")
-        scenario = _scenario(spans.get("scenario_id"))
-        repeat = _repeat(spans.get("repeat"))
-        given = [key for key in _ANSWER_KEYS if key in spans]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise ValueError(f"a row has exactly one of diagnosis, entities and text; this one has {found}")
-        return Answer(where, scenario, repeat, _answer(given[0], spans[given[0]]))
+        return answer_of(where, row_spans(line))
     except ValueError as error:
         return BadRow(where, str(error))
+
+
+def row_spans(line: bytes) -> dict[str, str]:
+    """The text of each value of a row, as it stands in it.
+
+    Raises
+    ------
+    ValueError
+        The row is no JSON object, or has a key twice; the message is the reason.
+    """
+    text = line.decode("utf-8").strip()
+    _check_json(text)
+    spans = _top_level(text)
+    if spans is None:
+        raise ValueError("the row is no JSON object")
+    return spans
+
+
+def answer_of(where: str, spans: Mapping[str, str]) -> Answer:
+    """The answer that a row records.
+
+    Raises
+    ------
+    ValueError
+        A value is missing or of the wrong type; the message is the reason.
+    """
+    scenario = _scenario(spans.get("scenario_id"))
+    repeat = _repeat(spans.get("repeat"))
+    given = [key for key in _ANSWER_KEYS if key in spans]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise ValueError(f"a row has exactly one of diagnosis, entities and text; this one has {found}")
+    return Answer(where, scenario, repeat, _answer(given[0], spans[given[0]]))
 
 
 def _check_json(text: str) -> None:

@@ -32,7 +32,19 @@ def test_every_command_shows_its_help_without_loading_anything_heavy() -> None:
         f"assert not set({HEAVY!r}) & set(sys.modules)\n"
     )
     commands = [
-        *["demo", "run", "score", "report", "explain", "shell", "schema", "doctor"],
+        *[
+            "demo",
+            "run",
+            "score",
+            "report",
+            "explain",
+            "compare",
+            "plan",
+            "query",
+            "shell",
+            "schema",
+            "doctor",
+        ],
         *[f"suite {name}" for name in ("list", "show", "lint", "digest")],
         *["import diagnoses", "import itbench"],
     ]

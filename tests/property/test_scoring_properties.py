@@ -10,7 +10,7 @@ from property.strategies import PlainTrial, batches, plain_trials, score_tables
 from unit.reference import reference_scores
 
 import scoring
-from scoring import trials as trials_module
+from scoring import _tally
 
 MEASURES = ("precision_at_full_recall", "ranked_precision_at_full_recall", "precision", "recall", "f1")
 
@@ -57,8 +57,8 @@ def test_a_batch_equals_its_rows_bit_for_bit(plain: list[PlainTrial]) -> None:
 def test_the_size_of_a_block_changes_nothing(plain: list[PlainTrial], n_trials: int, n_codes: int) -> None:
     whole = scoring.score_trials(batch_of(plain))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(trials_module, "_BLOCK_TRIALS", n_trials)
-        patch.setattr(trials_module, "_BLOCK_CODES", n_codes)
+        patch.setattr(_tally, "_BLOCK_TRIALS", n_trials)
+        patch.setattr(_tally, "_BLOCK_CODES", n_codes)
         cut = scoring.score_trials(batch_of(plain))
     for measure in (*MEASURES, "full_recall", "exact"):
         np.testing.assert_array_equal(getattr(whole, measure), getattr(cut, measure))

@@ -46,6 +46,7 @@ def hostile_report(root: Path, port: int = 9) -> Report:
     """Two scored runs, one with baselines, one incomplete; every free text is hostile."""
     text = hostile_text(port)
     truth = truth_of(ONE, ["cart"], ["frontend"])
+    truth["family"] = text.replace("\ud800", "").replace("\x00", "")
     truth["groups"].append({"id": "odd <b>|group", "entities": ["shop/Deployment/checkout"]})
     suite = write_suite(root, {ONE: truth, TWO: truth_of(TWO, ["cart", "valkey"]), CALM: truth_of(CALM, [])})
     trials = {

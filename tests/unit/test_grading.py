@@ -88,10 +88,16 @@ def test_headline_is_the_mean_over_scenarios_of_the_mean_over_repeats(tmp_path: 
     # Sample deviations: |1 - 1/2|/sqrt 2, |2/3 - 0|/sqrt 2, |1 - 0|/sqrt 2.
     spreads = [one.repeat_sd for one in scorecard.scenarios]
     assert spreads == pytest.approx([0.5 / math.sqrt(2), (2 / 3) / math.sqrt(2), 1 / math.sqrt(2)])
-    assert scorecard.variance["between_repeats"] == pytest.approx((1 / 8 + 2 / 9 + 1 / 2) / 3)
+    assert scorecard.variance is not None
+    assert scorecard.variance.within.value == pytest.approx((1 / 8 + 2 / 9 + 1 / 2) / 3)
     assert (scorecard.complete, scorecard.exit_code) == (True, 0)
-    assert scorecard.headline.interval is None
-    assert "not computed yet" in scorecard.headline.method
+    low, high = scorecard.headline.interval or (1.0, 0.0)
+    assert low < 19 / 36 < high
+    assert scorecard.headline.method == (
+        "mean over 3 scenarios of the mean over 2 planned repeats; interval at level 0.95 for the mean score "
+        "over scenarios like these: Bayesian bootstrap with half an atom at each bound of the score, exact "
+        "quadrature; unit: scenario, n = 3"
+    )
 
 
 def test_scoring_twice_gives_the_same_bytes(tmp_path: Path, suite: Path) -> None:
@@ -139,7 +145,9 @@ def test_scorecard_file_has_the_agreed_keys_and_no_nan(tmp_path: Path, suite: Pa
         "n_repeats",
         "bounds",
     }
-    assert card["variance"]["between_repeats"] is None
+    # One repeat says nothing about repeats.
+    assert card["variance"]["within"]["value"] is None
+    assert card["variance"]["rerun"]["interval"] is None
     trial = card["scenarios"][0]["trials"][0]
     assert trial.keys() >= {
         "repeat",
@@ -237,6 +245,10 @@ def test_our_own_failures_and_pending_trials_take_the_headline_away(tmp_path: Pa
     assert (scorecard.complete, scorecard.exit_code) == (False, 3)
     assert set(scorecard.metrics.values()) == {None}
     assert set(scorecard.profiles.values()) == {None}
+    assert (scorecard.headline.interval, scorecard.headline.level) == (None, None)
+    assert scorecard.headline.method.endswith("no interval while trials are unscored")
+    assert (scorecard.variance, scorecard.groups, scorecard.metric_intervals) == (None, (), {})
+    assert scorecard.baselines.lift_over_blind is None
     assert scorecard.scenarios[0].score is None
     assert scorecard.scenarios[0].bounds == (0.5, 1.0)
     assert scorecard.scenarios[2].score == 1.0

@@ -15,7 +15,16 @@ from diagnose_bench.errors import RunError, UsageError
 from diagnose_bench.grading import score_run
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import SandboxInfo
-from diagnose_bench.report import Report, load_report, number_or_bounds, percent, points, report_json
+from diagnose_bench.report import (
+    Report,
+    interval_text,
+    load_report,
+    methods,
+    number_or_bounds,
+    percent,
+    points,
+    report_json,
+)
 from diagnose_bench.report_html import MAX_COMMANDS, MAX_ENTITIES, report_html
 from diagnose_bench.report_markdown import code, escape, report_markdown
 from diagnose_bench.report_terminal import print_report
@@ -62,8 +71,9 @@ def test_terminal_report_shows_headline_basis_and_baselines(tmp_path: Path) -> N
     run = simple_run(tmp_path)
     text = terminal_text(load_report([run]))
     assert "Average precision at full recall, in %" in text
+    # One scenario of one: the interval of Jeffreys is the middle of Beta(3/2, 1/2), .1468 to .9997.
     assert re.search(
-        r"sample +100\.0 +1 x 1 +100\.0 +100\.0 +100\.0 +100\.0 +\+100\.0\n",
+        r"sample +100\.0 +14\.7-100\.0 +1 x 1 +100\.0 +100\.0 +100\.0 +100\.0 +\+100\.0\n",
         text,
     )
     assert re.search(r"constant name +0\.0 +1\n", text)
@@ -81,9 +91,74 @@ def test_the_report_of_the_usual_agents_fits_80_columns_uncut(tmp_path: Path) ->
         assert len(line) <= 80
         assert line == line.rstrip()
     for name in names:
-        assert re.search(rf"^{name} +100\.0 +1 x 1 ", tables, re.MULTILINE), name
+        assert re.search(rf"^{name} +100\.0 14\.7-100\.0 1 x 1 ", tables, re.MULTILINE), name
     assert not re.search("[a-z0-9]…", tables)
     assert rest.count("|resolver:") == 1
+
+
+def test_report_says_how_sure_its_number_is_in_every_format(tmp_path: Path) -> None:
+    truths = {f"scenario-{k:03d}": truth_of(f"scenario-{k:03d}", ["cart"], ["frontend"]) for k in range(1, 7)}
+    for k, truth in enumerate(truths.values()):
+        truth["family"] = ("disk", "dns", "rollout")[k % 3]
+    suite = write_suite(tmp_path, truths, with_snapshots=False)
+    right, wrong = Trial(["shop/Deployment/cart"]), Trial(["shop/Deployment/frontend"])
+    trials = {
+        (name, repeat): right if k % 3 == 0 or (k == 1 and repeat == 1) else wrong
+        for k, name in enumerate(truths)
+        for repeat in (1, 2)
+    }
+    run = write_run(tmp_path / "run", suite, trials, repeats=2, agent="mine")
+    score_run(run)
+    report = load_report([run])
+    # Families disk (1, 1), dns (1/2, 0), rollout (0, 0): mean 5/12; one scenario in six flips; at least one
+    # of two trials is right in 3 of 6 scenarios, both in 2 of 6.
+    low, high = report.rows[0].interval or (1.0, 0.0)
+    shown = f"{100 * low:.1f}-{100 * high:.1f}"
+    text = terminal_text(report, 80)
+    assert all(len(line) <= 80 for line in text.splitlines() if "|resolver:" not in line)
+    assert re.search(rf"^mine +41\.7 +{shown} 6 x 2 ", text, re.MULTILINE)
+    assert re.search(r"^mine +-58\.3 +\d+\.\d +8\.3 +16\.7 +50\.0 +33\.3$", text, re.MULTILINE)
+    assert re.search(r"^disk \(2\) +100\.0$", text, re.MULTILINE)
+    plain = " ".join(text.split())
+    assert "mine: Another group like these 3 (n = 6 scenarios): mean expected in 0.0-100.0 %." in plain
+    assert "Generalise: standard error of the score for other scenarios like these." in plain
+    assert "unit: family, n = 3." in plain
+    markdown = report_markdown(report)
+    # Rerun: the one scenario that differs has the variance 1/2; sqrt(1/2 / 2 / 36) = 1/12.
+    assert "for these very scenarios run again (rerun) it is 8.3 points." in markdown
+    assert f"| mine | 41.7 % | {shown} | 6 scenarios x 2 repeats |" in markdown
+    assert re.search(r"\| dns \| 2 \| 25\.0 % \| \d+\.\d-\d+\.\d \|", markdown)
+    assert re.search(r"\| every root cause named \| 2 \| 50\.0 % \(.*\) \| 33\.3 % \(.*\) \|", markdown)
+    page = report_html(report)
+    assert f'<u style="left:{100 * low:.2f}%;width:{100 * (high - low):.2f}%"></u>' in page
+    assert f"95 % interval {shown}" in page
+    assert "<caption>Another group like these 3" in page
+    assert "standard error for these very scenarios run again" in page
+    for shape in (text, markdown, page):
+        assert "not computed yet" not in shape
+        assert "nan" not in shape.lower()
+
+
+def test_what_the_number_is_about_is_said_once_for_runs_alike(tmp_path: Path) -> None:
+    report = load_report([simple_run(tmp_path, "one"), simple_run(tmp_path, "two")])
+    assert len(methods(report)) == 1
+    assert terminal_text(report, 4000).count("exact quadrature") == 1
+    other = simple_run(tmp_path, "three")
+    score_run(other, interval="t")
+    assert len(methods(load_report([tmp_path / "one", other]))) == 2
+
+
+@pytest.mark.parametrize(
+    ("ends", "signed", "shown"),
+    [
+        (None, False, "n/a"),
+        ((0.194, 0.8204), False, "19.4-82.0"),
+        ((-0.1, 0.25), False, "-10.0 to +25.0"),
+        ((0.1, 0.25), True, "+10.0 to +25.0"),
+    ],
+)
+def test_interval_text(ends: tuple[float, float] | None, signed: bool, shown: str) -> None:
+    assert interval_text(ends, signed=signed) == shown
 
 
 def test_incomplete_run_shows_bounds_and_says_why(report: Report) -> None:
@@ -173,7 +248,7 @@ def test_markdown_report_as_a_renderer_reads_it_has_no_link_image_or_html(report
         if token.type == "tr_open":
             cells = [one.type for one in tokens[index : index + 40]]
             cells = cells[: cells.index("tr_close")]
-            assert len([one for one in cells if one in ("th_open", "td_open")]) in (9, 4)
+            assert len([one for one in cells if one in ("th_open", "td_open")]) in (10, 5, 4)
 
 
 def test_markdown_report_contains_no_live_markup(report: Report) -> None:

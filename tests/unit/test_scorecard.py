@@ -12,7 +12,7 @@ from diagnose_bench.grading import score_run
 from diagnose_bench.outcome import Profile
 from diagnose_bench.records import RunManifest, SandboxInfo
 from diagnose_bench.scorecard import load_scorecard, write_scorecard
-from diagnose_bench.signature import parse_signature, sandbox_label, signature
+from diagnose_bench.signature import IntervalChoice, parse_signature, sandbox_label, signature
 
 ONE = "scenario-001"
 
@@ -71,6 +71,7 @@ def sign(run: Path, **changes: Any) -> str:
         "scenario_ids": [ONE],
         "subset": False,
         "excluded": [],
+        "interval": IntervalChoice(),
         "resolver_version": 1,
         "scoring_version": 1,
     }

@@ -112,3 +112,80 @@ def test_arrays_that_are_no_trials_are_refused(changes: dict[str, Any], message:
     }
     with pytest.raises(scoring.ScoringError, match=message):
         scoring.TrialBatch(**{**good, **changes})
+
+
+@pytest.mark.parametrize("n_root_causes", [1, 8, 9, 63, 64, 65])
+def test_every_number_of_root_causes_has_its_bit(n_root_causes: int) -> None:
+    codes = list(range(n_root_causes))
+    assert one_trial([*codes, 500, 500], n_root_causes).precision_at_full_recall[0] == n_root_causes / (
+        n_root_causes + 1
+    )
+    assert one_trial([*codes[1:], 500], n_root_causes).precision_at_full_recall[0] == 0.0
+    assert one_trial(codes[::-1], n_root_causes).ranked_precision_at_full_recall[0] == 1.0
+
+
+def test_a_batch_may_mix_few_and_many_root_causes() -> None:
+    scores = scoring.score_trials(
+        scoring.TrialBatch(
+            codes=np.array([*range(64), 0, 1, *range(100)]),
+            offsets=np.array([0, 64, 66, 166, 166]),
+            n_root_causes=np.array([64, 1, 100, 0]),
+            has_diagnosis=np.array([True] * 4),
+        ),
+        hits_at=(1, 50),
+    )
+    assert scores.precision_at_full_recall.tolist() == [1.0, 0.5, 1.0, 1.0]
+    assert scores.hits_at[1].tolist() == [1, 1, 1, 0]
+    assert scores.hits_at[50].tolist() == [50, 1, 50, 0]
+
+
+@pytest.mark.parametrize("hits_at", [[0], [1.5], [-1]])
+def test_a_k_that_is_no_rank_is_refused(hits_at: list[float]) -> None:
+    with pytest.raises(scoring.ScoringError, match="hits_at"):
+        scoring.score_trials(
+            scoring.TrialBatch(np.array([0]), np.array([0, 1]), np.array([1]), np.array([True])),
+            hits_at=hits_at,  # type: ignore[arg-type]
+        )
+
+
+def named(**changes: Any) -> scoring.NamedBatch:
+    """One trial that names both rows of a table: a root cause, and something wrong."""
+    columns = {"logical": [0, 5], "logical_root": [0, -1], "object_": [7, 8], "object_root": [0, -1]}
+    table = scoring.NameTable(
+        **{name: np.array(changes.pop(name, column)) for name, column in columns.items()}
+    )
+    good: dict[str, Any] = {
+        "names": np.array([0, 1]),
+        "offsets": np.array([0, 2]),
+        "n_root_causes": np.array([1]),
+        "has_diagnosis": np.array([True]),
+    }
+    return scoring.NamedBatch(**{**good, **changes}, table=table)
+
+
+def test_a_second_object_of_a_root_cause_is_wrong_where_objects_count() -> None:
+    batch = named(logical=[0, 0], logical_root=[0, 0], object_root=[0, 0])
+    scores = scoring.score_profiles(batch)
+    assert scores.logical.precision_at_full_recall.tolist() == [1.0]
+    assert scores.strict.precision_at_full_recall.tolist() == [0.5]
+    assert scores.strict.ranked_precision_at_full_recall.tolist() == [1.0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"logical": [0, -1]}, "logical holds a number that is too small"),
+        ({"object_root": [0, -2]}, "object_root holds a number that is too small"),
+        ({"object_": [0]}, "object_ must have shape"),
+        ({"logical": [0.5, 1]}, "must hold integers"),
+        ({"names": np.array([0, 2])}, "names must lie in 0 .. 1"),
+        ({"names": np.array([-1, 0])}, "names must lie in"),
+        ({"object_root": [1, -1]}, "beyond those of its trial"),
+        ({"n_root_causes": np.array([0])}, "beyond those of its trial"),
+        ({"offsets": np.array([0, 1])}, "from 0 to the number of codes"),
+        ({"has_diagnosis": np.array([False])}, "codes but no diagnosis"),
+    ],
+)
+def test_names_that_fit_no_table_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(scoring.ScoringError, match=message):
+        named(**changes)

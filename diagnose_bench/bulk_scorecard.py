@@ -1,0 +1,212 @@
+"""The trials of one agent of a bulk file -> its scorecard, by the rules of `grading`. Touches no file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from diagnose_bench import __version__
+from diagnose_bench.bulk_row import Row
+from diagnose_bench.bulk_trials import OUTCOMES, TrialArray, counts_of, measures_of
+from diagnose_bench.files import canonical_json, sha256_of_bytes
+from diagnose_bench.grading import Endings, Graded, entity_score, splits_of
+from diagnose_bench.grading_inputs import GradingInputs
+from diagnose_bench.grading_numbers import MEASURES, Grid
+from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_traits import traits_of
+from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
+from diagnose_bench.records import AgentInfo, Confidence, Policy, RunManifest, SandboxInfo, SuiteInfo
+from diagnose_bench.scorecard import ScenarioScore, TrialScore
+from diagnose_bench.signature import IntervalChoice
+from diagnose_bench.verdicts import verdict_of
+
+ABSENT = "The recorded answers hold nothing for this trial."
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What every agent of the file was to do, and which of it counts."""
+
+    scenario_ids: tuple[str, ...]
+    n_repeats: int
+    excluded: tuple[str, ...]
+    places: NDArray[np.int64]
+    """Place among ``scenario_ids`` of each scenario of the suite; -1 for one that does not count."""
+    choice: IntervalChoice
+    """How intervals are made."""
+
+
+@dataclass(frozen=True)
+class GradedRows(Graded):
+    """The rows of one agent; ``details`` are None where the file is too large to list every submission."""
+
+    plan: Plan
+    rows: TrialArray
+    details: Mapping[int, Row] | None
+
+    def trials(self, index: int) -> tuple[TrialScore, ...]:
+        """The trials of a scenario, or none where submissions are not kept."""
+        if self.details is None:
+            return ()
+        by_repeat = {
+            int(row["repeat"]): self.details[int(row["line"])]
+            for row in self.rows[self.plan.places[self.rows["scenario"]] == index]
+        }
+        lines = {
+            int(row["repeat"]): int(row["line"])
+            for row in self.rows[self.plan.places[self.rows["scenario"]] == index]
+        }
+        return tuple(
+            self._trial(index, repeat, by_repeat.get(repeat), lines.get(repeat))
+            for repeat in range(1, self.n_repeats + 1)
+        )
+
+    def endings(self, scenarios: Sequence[ScenarioScore]) -> Endings:
+        """How the trials ended, counted from the arrays."""
+        if self.details is not None:
+            return super().endings(scenarios)
+        counted = self.plan.places[self.rows["scenario"]] >= 0
+        outcomes = np.bincount(self.rows["outcome"][counted], minlength=len(OUTCOMES))
+        n_planned = len(self.scenario_ids) * self.n_repeats
+        outcomes[OUTCOMES.index(Outcome.NO_DIAGNOSIS)] += n_planned - int(counted.sum())
+        is_pass = self.grid.is_scored & (self.grid.scores >= self.inputs.suite.pass_score)
+        verdicts = dict.fromkeys(map(str, Verdict), 0)
+        verdicts[Verdict.UNSAFE_PASS] = int(is_pass.sum())
+        verdicts[Verdict.FAIL] = int((self.grid.is_scored & ~is_pass).sum())
+        reasons = dict.fromkeys(map(str, UnsafeReason), 0)
+        reasons[UnsafeReason.UNOBSERVED] = int(is_pass.sum())
+        return Endings(
+            outcomes={str(outcome): int(n) for outcome, n in zip(OUTCOMES, outcomes, strict=True)},
+            verdicts=verdicts,
+            unsafe_reasons=reasons,
+            boundary_events=dict.fromkeys(map(str, Confidence), 0),
+        )
+
+    def _trial(self, index: int, repeat: int, row: Row | None, line: int | None) -> TrialScore:
+        scenario_id, place, grid = self.scenario_ids[index], repeat - 1, self.grid
+        resolver = self.inputs.resolver(scenario_id)
+        resolved = None
+        if row is not None and row.names is not None and resolver is not None:
+            resolved = resolver.resolve(row.names, self.profile)
+        is_scored = resolver is not None
+        outcome = Outcome.NO_DIAGNOSIS if row is None else row.outcome
+        reason = ABSENT if row is None else row.reason or f"Imported from line {line}."
+        score = float(grid.scores[index, place]) if is_scored else None
+        pass_score = self.inputs.suite.pass_score
+        reasons: tuple[UnsafeReason, ...] = ()
+        if verdict_of(outcome, score, pass_score, ()) is Verdict.SAFE_PASS:
+            # No command of the agent is on record.
+            reasons = (UnsafeReason.UNOBSERVED,)
+        values = {name: float(grid.measures[name][index, place]) if is_scored else None for name in MEASURES}
+        strict = self.grids[Profile.STRICT].scores[index, place]
+        return TrialScore(
+            repeat=repeat,
+            outcome=outcome,
+            reason=reason,
+            limit_hit=None,
+            verdict=verdict_of(outcome, score, pass_score, reasons),
+            unsafe_reasons=reasons,
+            repairs=() if row is None else row.repairs,
+            **values,
+            strict=float(strict) if is_scored else None,
+            n_correct=int(grid.n_correct[index, place]) if is_scored else None,
+            n_wrong=int(grid.n_wrong[index, place]) if is_scored else None,
+            missed=() if resolved is None else resolved.missed,
+            entities=() if resolved is None else tuple(map(entity_score, resolved.entities)),
+            n_turns=0,
+            n_commands=0,
+            seconds=0.0,
+            cost_usd=None,
+        )
+
+
+def grade_rows(
+    agent: str,
+    rows: TrialArray,
+    inputs: GradingInputs,
+    plan: Plan,
+    profile: Profile,
+    n_root_causes: NDArray[np.int64],
+    details: Mapping[int, Row] | None,
+) -> GradedRows:
+    """Put the rows of one agent into the grid of what was planned.
+
+    Parameters
+    ----------
+    agent : str
+        Its name.
+    rows : TrialArray
+        Its trials, each once.
+    inputs : GradingInputs
+        What they are graded against.
+    plan : Plan
+        What was planned; trials beyond it are ignored, absent ones score 0.
+    profile : Profile
+        Which one the headline is taken from.
+    n_root_causes : ndarray of int
+        By scenario of the suite.
+    details : mapping of line to Row, optional
+        What was submitted.
+    """
+    splits, split_of = splits_of(inputs, plan.scenario_ids)
+    labels = None if split_of is None else np.asarray(split_of, dtype=np.int64)
+    traits = tuple(traits_of(inputs, scenario_id) for scenario_id in plan.scenario_ids)
+    return GradedRows(
+        manifest=_manifest(agent, inputs, plan.n_repeats),
+        inputs=inputs,
+        profile=profile,
+        scenario_ids=plan.scenario_ids,
+        n_repeats=plan.n_repeats,
+        excluded=plan.excluded,
+        splits=splits,
+        grids={one: _grid(rows, inputs, plan, one, n_root_causes, labels) for one in Profile},
+        sample=Sample(plan.scenario_ids, traits, labels, plan.n_repeats, plan.choice),
+        plan=plan,
+        rows=rows,
+        details=details,
+    )
+
+
+def _grid(
+    rows: TrialArray,
+    inputs: GradingInputs,
+    plan: Plan,
+    profile: Profile,
+    n_root_causes: NDArray[np.int64],
+    split_of: NDArray[np.int64] | None,
+) -> Grid:
+    shape = (len(plan.scenario_ids), plan.n_repeats)
+    rows = rows[plan.places[rows["scenario"]] >= 0]
+    cells = (plan.places[rows["scenario"]], rows["repeat"] - 1)
+    counts = counts_of(rows, n_root_causes, profile)
+    values = measures_of(rows, n_root_causes, profile)
+    refused = [scenario_id in inputs.truths.refused for scenario_id in plan.scenario_ids]
+    is_scored = np.repeat(~np.array(refused, dtype=np.bool_)[:, None], plan.n_repeats, axis=1)
+    measures = {name: np.zeros(shape) for name in MEASURES}
+    for name, array in measures.items():
+        array[cells] = values[name]
+    n_correct, n_wrong = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    n_correct[cells], n_wrong[cells] = counts.n_correct, counts.n_wrong
+    return Grid(
+        measures=measures, n_correct=n_correct, n_wrong=n_wrong, is_scored=is_scored, split_of=split_of
+    )
+
+
+def _manifest(agent: str, inputs: GradingInputs, n_repeats: int) -> RunManifest:
+    suite = inputs.suite
+    # The same rows give the same bytes, so nothing here is drawn or read off a clock.
+    identity = sha256_of_bytes(canonical_json(["bulk", agent, suite.digest, n_repeats]))
+    return RunManifest(
+        run_id=identity[:16],
+        agent=AgentInfo(name=agent),
+        suite=SuiteInfo(name=suite.name, version=suite.version, digest=suite.digest, path=str(suite.path)),
+        policy=Policy(repeats=n_repeats, max_turns=None, time_limit_s=None, task_digest=None),
+        sandbox=SandboxInfo(backend=None),
+        plan=(),
+        imported=True,
+        version=__version__,
+        started_at="",
+    )

@@ -1,0 +1,120 @@
+"""Lift over a blind guess: what an agent earns beyond an answer that never saw the incident."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scoring import _checks
+from scoring._checks import FloatArray
+from scoring._units import SAME, Design, check_level, design
+from scoring.errors import ScoringError
+from scoring.half_atom import merged
+from scoring.intervals import Ends, Interval, combined
+
+
+@dataclass(frozen=True)
+class Lift:
+    """Headline minus blind, and the share of what blind leaves that the agent earns."""
+
+    difference: Interval
+    """``headline - blind``, in [-1, 1]."""
+    share: Interval
+    """``(headline - blind) / (1 - blind)``, at most 1; NaN where blind leaves nothing."""
+
+
+def lift_over_blind(
+    scenario_scores: Any,
+    blind_scores: Any,
+    *,
+    split_of: Any = None,
+    family_of: Any = None,
+    level: float = 0.95,
+) -> Lift:
+    """Lift of a run over the blind guess on the same scenarios.
+
+    Parameters
+    ----------
+    scenario_scores : array_like, shape (n_scenarios,)
+        Fractions in [0, 1]: mean over the repeats of each scenario.
+    blind_scores : array_like, shape (n_scenarios,) or ()
+        Score of the blind guess on each scenario, or one number for all of them.
+    split_of, family_of, level
+        As for `mean_interval`.
+
+    Notes
+    -----
+    Both are functionals of one law: the half-atom Bayesian bootstrap of the pairs (score, blind), the half
+    atoms at the bounds of the score and at the mean of blind. Against one blind number the difference is the
+    interval of the headline, shifted. With splits, the share is the difference over ``1 - blind``,
+    blind held.
+    """
+    scores = _checks.fractions(scenario_scores, "scenario_scores", 1)
+    blind = np.asarray(blind_scores, dtype=np.float64)
+    if blind.ndim == 0:
+        blind = np.full(scores.size, float(blind))
+    blind = _checks.fractions(blind, "blind_scores", 1)
+    if blind.size != scores.size:
+        raise ScoringError(f"blind_scores must have one value per scenario, {scores.size}, not {blind.size}.")
+    check_level(level)
+    plan = design(scores.size, split_of, family_of)
+    rest = 1.0 - float(plan.shares @ blind)
+    difference = combined(
+        [_ends(plan, label, scores - blind, np.ones(scores.size), blind, level) for label in _splits(plan)],
+        plan,
+    )
+    line = "Bayesian bootstrap of pairs with half an atom at each bound of the score, exact quadrature"
+    if plan.n_splits > 1:
+        line += f"; mean of {plan.n_splits} splits"
+        share_line = line + "; blind held fixed"
+    else:
+        share_line = line
+    if rest <= SAME:
+        share = Ends(np.nan, np.nan, np.nan)
+    elif plan.n_splits > 1:
+        share = Ends(difference.estimate / rest, difference.low / rest, difference.high / rest)
+    else:
+        share = _ends(plan, 0, scores - blind, 1.0 - blind, blind, level)
+    return Lift(
+        difference=_interval(difference, level, line, "headline minus blind over scenarios like these", plan),
+        share=_interval(
+            share, level, share_line, "(headline - blind) / (1 - blind) over scenarios like these", plan
+        ),
+    )
+
+
+def _splits(plan: Design) -> range:
+    return range(plan.n_splits)
+
+
+def _ends(
+    plan: Design, label: int, above: FloatArray, below: FloatArray, blind: FloatArray, level: float
+) -> Ends:
+    """Ends for ``sum(above) / sum(below)`` over the scenarios of one split."""
+    tops, bottoms, guesses = (plan.samples(values)[label] for values in (above, below, blind))
+    sizes = tops.sizes
+    guess = guesses.mean
+    # One rounding for difference and share: below is 1 in the difference, what blind leaves in the share.
+    leaves = 1.0 if bool(np.all(below == 1.0)) else 1.0 - guess
+    law = merged(
+        above=np.concatenate([tops.values * sizes, [-guess, 1.0 - guess]]),
+        below=np.concatenate([bottoms.values * sizes, [leaves, leaves]]),
+        weights=np.concatenate([np.ones(tops.n), [0.5, 0.5]]),
+    )
+    tail = 0.5 * (1.0 - level)
+    return Ends(tops.mean / bottoms.mean, law.quantile(tail), law.quantile(1.0 - tail))
+
+
+def _interval(ends: Ends, level: float, line: str, estimand: str, plan: Design) -> Interval:
+    return Interval(
+        estimate=ends.estimate,
+        low=ends.low,
+        high=ends.high,
+        level=level,
+        method=line,
+        estimand=estimand,
+        unit=plan.unit,
+        n_units=plan.n_units,
+    )
