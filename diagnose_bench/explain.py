@@ -15,7 +15,7 @@ from diagnose_bench.grading_numbers import score_grid
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, PlannedTrial
-from diagnose_bench.report import event_text, events_by_weight
+from diagnose_bench.report_boundary import event_text, events_by_weight
 from diagnose_bench.resolver import RESOLVER_VERSION
 from diagnose_bench.scorecard import EntityScore
 from diagnose_bench.signature import signature

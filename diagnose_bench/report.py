@@ -13,7 +13,8 @@ from typing import Any
 
 from diagnose_bench.errors import RunError, UsageError
 from diagnose_bench.outcome import Outcome, Profile, Verdict
-from diagnose_bench.records import BoundaryEvent, Confidence, PlannedTrial
+from diagnose_bench.records import PlannedTrial
+from diagnose_bench.report_boundary import boundary_notices
 from diagnose_bench.scorecard import BaselineRun, ScenarioScore, Scorecard, TrialScore, load_scorecard
 from diagnose_bench.scorecard_statistics import Ends
 from diagnose_bench.signature import parse_signature
@@ -22,7 +23,6 @@ from diagnose_bench.text import visible
 
 REPORT_FORMAT_VERSION = 1
 MISSING = "n/a"
-_SHOWN = 10
 
 VERDICT_MARKS = {
     Verdict.SAFE_PASS: "✓",
@@ -187,11 +187,6 @@ def scenario_of(scorecard: Scorecard, scenario_id: str) -> ScenarioScore | None:
 def marks(trials: Sequence[TrialScore]) -> str:
     """One sign per repeat."""
     return " ".join(VERDICT_MARKS[trial.verdict] for trial in trials)
-
-
-def count_text(counts: dict[str, int]) -> str:
-    """Counts that are not zero, as one line."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
 
 
 def averaged_over(scorecard: Scorecard) -> str:
@@ -369,77 +364,13 @@ def _notices_of(scorecard: Scorecard) -> list[str]:
     ]
     if scorecard.inventory == "none":
         found.append("no snapshots: names are judged against the truths alone (inventory: none).")
-    found += _boundary_notices(scorecard)
+    found += boundary_notices(scorecard)
     if scorecard.sandbox == "none" or scorecard.sandbox.endswith("+unconfined"):
         found.append(f"weaker isolation (sandbox {scorecard.sandbox}): no pass is safe.")
-    if scorecard.agent_process == "landlock":
-        found.append(
-            "the agent's own process was under Landlock: it could see names and sizes of hidden files, not read them."
-        )
     if scorecard.patches:
         patched = ", ".join(dict.fromkeys(patch.scenario_id for patch in scorecard.patches))
         found.append(f"truths mended by patches: {patched}.")
     return [*found, *scorecard.notes]
-
-
-def _boundary_notices(scorecard: Scorecard) -> list[str]:
-    found = []
-    if is_null(scorecard):
-        found.append(
-            "null snapshot: agents got an empty folder, so its number says nothing of diagnosis and stands "
-            "beside no other."
-        )
-        passed = [
-            f"{scenario.scenario_id} repeat {trial.repeat}"
-            for scenario in scorecard.scenarios
-            for trial in scenario.trials
-            # Where nothing is wrong, naming nothing needs no evidence.
-            if scenario.n_root_causes and trial.verdict in (Verdict.SAFE_PASS, Verdict.UNSAFE_PASS)
-        ]
-        if passed:
-            found.append(
-                f"{_count(len(passed), 'trial')} passed although there was nothing to see, so the agent used "
-                f"something else: {_some(passed)}."
-            )
-    crossed = [
-        f"{scenario.scenario_id} repeat {trial.repeat}"
-        for scenario in scorecard.scenarios
-        for trial in scenario.trials
-        if any(event.confidence is Confidence.HIGH for event in trial.boundary_events)
-    ]
-    if crossed:
-        found.append(
-            f"boundary events of high confidence in {_count(len(crossed), 'trial')}: {_some(crossed)}."
-        )
-    return found
-
-
-def is_null(scorecard: Scorecard) -> bool:
-    """Whether the run's snapshots were empty."""
-    return "null" in scorecard.sandbox.split("+")
-
-
-def event_text(event: BoundaryEvent) -> str:
-    """One boundary event as one line."""
-    place = "" if event.command is None else f", command {event.command}"
-    return f"{event.time}{place}: {event.confidence} {event.kind} ({event.layer}): {event.detail}"
-
-
-def events_by_weight(events: Sequence[BoundaryEvent]) -> list[BoundaryEvent]:
-    """The weightiest first, each weight in the order of time."""
-    order = list(reversed(Confidence))
-    return sorted(events, key=lambda event: order.index(event.confidence))
-
-
-def event_counts(scorecard: Scorecard) -> str:
-    """How many boundary events of each confidence, the weightiest first."""
-    counts = scorecard.boundary_events
-    return count_text({one.value: counts.get(one.value, 0) for one in reversed(Confidence)})
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 def _first_line(text: str | None) -> str:

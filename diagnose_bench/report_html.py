@@ -20,9 +20,6 @@ from diagnose_bench.report import (
     Report,
     ReportAgent,
     ReportRow,
-    count_text,
-    event_counts,
-    events_by_weight,
     interval_text,
     methods,
     number_or_bounds,
@@ -31,6 +28,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts, events_by_weight
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -41,7 +39,7 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 MAX_ENTITIES = 50
 MAX_EVENTS = 50

@@ -11,10 +11,6 @@ from diagnose_bench.report import (
     VERDICT_WORDS,
     Report,
     ReportAgent,
-    count_text,
-    event_counts,
-    event_text,
-    events_by_weight,
     interval_text,
     marks,
     methods,
@@ -24,6 +20,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts, event_text, events_by_weight
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -34,7 +31,7 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 _MAX_ENTITIES = 50
 _MAX_EVENTS = 20

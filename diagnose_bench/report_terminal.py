@@ -21,8 +21,6 @@ from diagnose_bench.report import (
     VERDICT_WORDS,
     Report,
     ReportRow,
-    count_text,
-    event_counts,
     interval_text,
     marks,
     methods,
@@ -32,6 +30,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts
 from diagnose_bench.report_statistics import (
     group_name,
     is_informative,
@@ -40,7 +39,7 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import Scorecard
 from diagnose_bench.scorecard_statistics import GroupTable, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 _WIDTH_OF_A_FILE = 120
 _KIND_STYLES = {"agent": "bold", "baseline": "", "blind": "dim"}
