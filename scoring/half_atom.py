@@ -10,12 +10,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scoring._checks import FloatArray
-from scoring._roots import bracketed_root
-
-ComplexArray = NDArray[np.complex128]
 
 _STEP = 0.1
 """Step of the trapezoid rule, whose error falls exponentially with 1 / step: 1e-13 was the most that halving
@@ -25,8 +21,22 @@ _CHUNK = 40
 _CHUNK_CELLS = 1 << 20
 """Steps are taken together while steps x atoms stay below this: memory does not grow with a huge suite."""
 
-_MAX_STEPS = 1280
+_FARTHEST = 128.0
+_FINER = 8
+"""Steps of the straight path are this much smaller."""
+
+_CLIMB = 30.0
+"""Logarithm above the saddle at which a path is given up."""
+
+_DOUBTFUL = 1e-6
+"""Twice the step may change a tail by so much: its error is then about the square of this."""
+
 _NEGLIGIBLE = 1e-18
+
+_WIDEST_LOGIT = 700.0
+_MOST_STEPS = 200
+_CLOSE = 1e-8
+"""A last step of Newton's method, in logits."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,28 +63,57 @@ class DirichletRatio:
         Imhof (1961). His integral along the imaginary axis oscillates; the same integral along a hyperbola
         through the saddle point does not, and there the trapezoid rule converges exponentially.
         """
-        coefficients = self.above - x * self.below
-        largest = float(np.abs(coefficients).max())
-        if largest == 0.0:
-            return 1.0
-        # Atoms at the point itself (and their rounding errors) weigh nothing on either side.
-        kept = np.abs(coefficients) > 1e-15 * largest
-        coefficients, weights = coefficients[kept] / largest, self.weights[kept]
-        if float(coefficients.min()) > 0.0:
-            return 0.0
-        if float(coefficients.max()) < 0.0:
-            return 1.0
-        # The tail beyond the mean is the smaller one in most cases: no digits lost to 1 - p.
-        if float(coefficients @ weights) <= 0.0:
-            return 1.0 - _positive_tail(coefficients, weights)
-        return _positive_tail(-coefficients, weights)
+        return self._cdf_and_density(x)[0]
 
     def quantile(self, p: float) -> float:
-        """The x with ``cdf(x) == p``, for 0 < p < 1; where one atom holds everything, its ratio."""
+        """The x with ``cdf(x) == p``, for 0 < p < 1; where one atom holds everything, its ratio.
+
+        Notes
+        -----
+        Newton's method between brackets that only close. It runs on the logit of the place between the
+        brackets of the support, and on the normal quantile of the probability: over these the law is nearly a
+        straight line, so a handful of steps is enough.
+        """
         if self.weights.size == 1:
             return float(self.above[0] / self.below[0])
-        ratios = self.above[self.below > 0.0] / self.below[self.below > 0.0]
+        low, high = self._around(p)
+        if low == high:
+            return low
+        # Imported late: statistics pulls in fractions and decimal.
+        from statistics import NormalDist
+
+        normal = NormalDist()
+        wanted, span = normal.inv_cdf(p), high - low
+        bottom, top = -_WIDEST_LOGIT, _WIDEST_LOGIT
+        at = self._first_guess(low, high, wanted)
+        for _ in range(_MOST_STEPS):
+            at = at if bottom < at < top else 0.5 * (bottom + top)
+            reached, density = self._cdf_and_density(_between(low, high, at))
+            if reached < p:
+                bottom = at
+            else:
+                top = at
+            slope = density * span / (2.0 + 2.0 * math.cosh(at))
+            if 0.0 < reached < 1.0 and slope > 0.0:
+                there = normal.inv_cdf(reached)
+                step = (wanted - there) * normal.pdf(there) / slope
+                at += step
+                # The error after a step is about its square.
+                if abs(step) <= _CLOSE:
+                    break
+            else:
+                at = 0.5 * (bottom + top)
+            if top - bottom <= _CLOSE**2:
+                break
+        return _between(low, high, at)
+
+    def _around(self, p: float) -> tuple[float, float]:
+        """Two points with the quantile between them: the ends of the support, where it has ends."""
+        counted = self.below > 0.0
+        ratios = self.above[counted] / self.below[counted]
         low, high = float(ratios.min()), float(ratios.max())
+        if bool(counted.all()):
+            return low, high
         reach = max(high - low, abs(high), 1e-300)
         # Atoms with nothing below push the ratio beyond the others; then the support has no end.
         while self.cdf(low) > p:
@@ -84,7 +123,48 @@ class DirichletRatio:
         while self.cdf(high) < p:
             high += reach
             reach *= 2.0
-        return bracketed_root(lambda x: self.cdf(x) - p, low, high)
+        return low, high
+
+    def _first_guess(self, low: float, high: float, wanted: float) -> float:
+        """Logit of the place between low and high where a normal law of this mean and variance has it."""
+        total, below = float(self.weights.sum()), float(self.weights @ self.below)
+        mean = float(self.weights @ self.above) / below
+        residues = self.above - mean * self.below
+        sd = math.sqrt(float(self.weights @ residues**2) * total / (total + 1.0)) / below
+        share = min(max((mean - low) / (high - low), 1e-12), 1.0 - 1e-12)
+        logit = math.log(share) - math.log1p(-share)
+        return logit + wanted * sd / ((high - low) * share * (1.0 - share))
+
+    def _cdf_and_density(self, x: float) -> tuple[float, float]:
+        """``cdf(x)`` and its derivative, from the same points of the path."""
+        coefficients = self.above - x * self.below
+        largest = float(np.abs(coefficients).max())
+        if largest == 0.0:
+            return 1.0, 0.0
+        # Atoms at the point itself (and their rounding errors) weigh nothing on either side.
+        kept = np.abs(coefficients) > 1e-15 * largest
+        coefficients, weights = coefficients[kept] / largest, self.weights[kept]
+        if float(coefficients.min()) > 0.0:
+            return 0.0, 0.0
+        if float(coefficients.max()) < 0.0:
+            return 1.0, 0.0
+        pulls = self.below[kept] * (weights / largest)
+        # The tail beyond the mean is the smaller one in most cases: no digits lost to 1 - p.
+        is_above = float(coefficients @ weights) <= 0.0
+        for is_above, is_straight in ((is_above, False), (not is_above, False), (is_above, True)):
+            sign = 1.0 if is_above else -1.0
+            found = _positive_tail(sign * coefficients, weights, sign * pulls, is_straight=is_straight)
+            if found is not None:
+                break
+        tail, density = found or (0.5, 0.0)
+        return (1.0 - tail if is_above else tail), density
+
+
+def _between(low: float, high: float, logit: float) -> float:
+    """The place with this logit, reckoned from the nearer end: close to an end it keeps its digits."""
+    if logit <= 0.0:
+        return low + (high - low) * (math.exp(logit) / (1.0 + math.exp(logit)))
+    return high - (high - low) * (math.exp(-logit) / (1.0 + math.exp(-logit)))
 
 
 def merged(above: FloatArray, below: FloatArray, weights: FloatArray) -> DirichletRatio:
@@ -129,34 +209,46 @@ def half_atom_law(
     )
 
 
-def _positive_tail(coefficients: FloatArray, weights: FloatArray) -> float:
+def _positive_tail(
+    coefficients: FloatArray, weights: FloatArray, pulls: FloatArray, *, is_straight: bool
+) -> tuple[float, float] | None:
     """Probability that ``sum(G * coefficients) > 0`` for independent gamma G with the shapes ``weights``.
 
     Integral of ``M(s) / s`` along a hyperbola through the saddle point, M the moment generating function;
-    coefficients of both signs, the largest in size 1.
+    coefficients of both signs, the largest in size 1. Beside it the derivative by a number that takes
+    ``pulls / weights`` from each coefficient, with the sign of the fall. None where every second point alone gives another result: then the path was
+    a bad one.
     """
     c, second, third = _saddle(coefficients, weights)
     scale = 1.0 / math.sqrt(second)
     # The path of steepest descent leaves the saddle with this bend: a straight line would meet oscillation
-    # where a single half atom pulls against many units.
-    bend = third * scale**3 / 3.0
-    at_saddle = _log_integrand(coefficients, weights, np.array([complex(c)]))[0].real
-    total, last, start = 0.5, 1.0, 1
-    n_steps = max(1, min(_CHUNK, _CHUNK_CELLS // weights.size))
-    while last > _NEGLIGIBLE and start < _MAX_STEPS:
-        v = _STEP * np.arange(start, start + n_steps)
+    # where a single half atom pulls against many units. Far out, a heavy atom close to the point itself can
+    # make the bent path climb or oscillate instead; a straight line never climbs, and takes small steps.
+    bend = 0.0 if is_straight else third * scale**3 / 3.0
+    step = _STEP / _FINER if is_straight else _STEP
+    here = 1.0 - coefficients * c
+    at_saddle = -float(weights @ np.log(here)) - math.log(c)
+    total, halved, fall, last, start = 0.5, 1.0, 0.5 * c * float(pulls @ (1.0 / here)), 1.0, 1
+    n_steps = max(2, min(_CHUNK, _CHUNK_CELLS // weights.size) // 2 * 2)
+    while last > _NEGLIGIBLE and start * step < _FARTHEST:
+        v = step * np.arange(start, start + n_steps)
         along, up = np.cosh(v), np.sinh(v)
         points = c + scale * (bend * (along - 1.0) + 1j * up)
-        heights = np.exp(_log_integrand(coefficients, weights, points) - at_saddle) * (bend * up + 1j * along)
+        factors = 1.0 - np.multiply.outer(coefficients, points)
+        # Above the real axis 1 - a s never crosses the negative one, so the principal logarithm has no jump.
+        logs = -(weights @ np.log(factors)) - np.log(points) - at_saddle
+        if float(logs.real.max()) > _CLIMB:
+            return None
+        heights = np.exp(logs) * (bend * up + 1j * along)
         total += float(heights.imag.sum())
+        halved += 2.0 * float(heights.imag[1::2].sum())
+        fall += float((heights * points * (pulls @ (1.0 / factors))).imag.sum())
         last = abs(complex(heights[-1]))
         start += n_steps
-    return math.exp(at_saddle) * scale * _STEP * total / math.pi
-
-
-def _log_integrand(coefficients: FloatArray, weights: FloatArray, points: ComplexArray) -> ComplexArray:
-    # Above the real axis 1 - a s never crosses the negative one, so the principal logarithm has no jump.
-    return np.asarray(-(weights @ np.log(1.0 - np.multiply.outer(coefficients, points))) - np.log(points))
+    front = math.exp(at_saddle) * scale * step / math.pi
+    if not is_straight and front * abs(total - halved) > _DOUBTFUL:
+        return None
+    return front * total, abs(front * fall)
 
 
 def _saddle(coefficients: FloatArray, weights: FloatArray) -> tuple[float, float, float]:

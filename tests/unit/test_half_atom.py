@@ -94,3 +94,23 @@ def test_a_huge_suite_is_integrated_in_pieces(monkeypatch: pytest.MonkeyPatch) -
     whole = law.cdf(0.48)
     monkeypatch.setattr("scoring.half_atom._CHUNK_CELLS", 7 * 302)
     assert law.cdf(0.48) == pytest.approx(whole, abs=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("v", "n", "x"), [(0.18, 200, 0.1804738), (0.18, 200, 0.17955), (0.9, 5000, 0.89997735)]
+)
+def test_many_equal_scores_close_to_the_point_itself(v: float, n: int, x: float) -> None:
+    # The mean is (1 - w) v + w u with w ~ Beta(1, n) for both half atoms and u ~ Beta(1/2, 1/2) between them.
+    def slice_of(w: float) -> float:
+        at = (x - (1.0 - w) * v) / w
+        return float(n * (1.0 - w) ** (n - 1) * scipy.stats.beta.cdf(at, 0.5, 0.5))
+
+    bends = sorted(abs(x - v) / side for side in (v, 1.0 - v))
+    edges = [1e-12, *bends, 40.0 / n]
+    expected = sum(
+        scipy.integrate.quad(slice_of, low, high, epsabs=1e-12, limit=500)[0]
+        for low, high in zip(edges, edges[1:], strict=False)
+    )
+    law = half_atom_law(np.full(n, v), np.ones(n))
+    assert law.cdf(x) == pytest.approx(expected, abs=1e-8)
+    assert law.quantile(law.cdf(x)) == pytest.approx(x, rel=1e-9)
