@@ -6,10 +6,12 @@ Knows no document in particular: the models of suites and snapshots build on it.
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from diagnose_bench.errors import DiagnoseBenchError, SuiteError
 from diagnose_bench.files import read_bytes
@@ -31,7 +33,9 @@ VersionOne = Annotated[int, Field(ge=1, le=1)]
 _Model = TypeVar("_Model", bound=Document)
 
 
-def load_document(path: Path, model: type[_Model], what: str, version: int) -> _Model:
+def load_document(
+    path: Path, model: type[_Model], what: str, version: int, *, if_missing: str = ""
+) -> _Model:
     """Read and check a JSON file; its ``format_version`` is judged before anything else.
 
     Parameters
@@ -44,6 +48,8 @@ def load_document(path: Path, model: type[_Model], what: str, version: int) -> _
         What the file is, for messages ("suite", "snapshot manifest").
     version : int
         The format version that this code reads.
+    if_missing : str
+        What to do where there is no such file.
 
     Raises
     ------
@@ -56,6 +62,8 @@ def load_document(path: Path, model: type[_Model], what: str, version: int) -> _
         raise
     except DiagnoseBenchError as error:
         advice = "" if isinstance(error.__cause__, OSError) else f" {_RESTORE}"
+        if if_missing and not os.path.lexists(path):
+            advice = f" {if_missing}"
         raise SuiteError(f"{error}{advice}") from error
     value = _parse(data, path, what)
     _check_version(value, path, what, version)
@@ -67,21 +75,41 @@ def load_document(path: Path, model: type[_Model], what: str, version: int) -> _
 
 def document_schema(model: type[Document], title: str) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a document."""
-    schema = model.model_json_schema()
+    schema = versioned_schema(model)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title}
+
+
+def versioned_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the JSON Schema of a file with a ``format_version``: no reader of ours takes one without it."""
+    schema = model.model_json_schema()
+    schema["properties"]["format_version"].pop("default", None)
+    schema["required"] = list(dict.fromkeys(["format_version", *schema.get("required", ())]))
+    return schema
 
 
 def validation_reasons(error: ValidationError) -> str:
     """Return one line per fault: JSON path and reason, the first few only."""
-    faults = error.errors(include_url=False, include_input=False)
-    lines = [f"  {_json_path(fault['loc'])}: {_reason(fault['msg'])}" for fault in faults[:_MAX_LISTED]]
+    every = error.errors(include_url=False, include_input=False)
+    # A list whose members are wrong is "too short" too: it has lost them.
+    faults = [
+        fault
+        for fault in every
+        if fault["type"] != "too_short" or not any(_lies_in(other["loc"], fault["loc"]) for other in every)
+    ]
+    lines = [f"  {_json_path(fault['loc'])}: {_reason(fault)}" for fault in faults[:_MAX_LISTED]]
     if len(faults) > _MAX_LISTED:
         lines.append(f"  … and {len(faults) - _MAX_LISTED} more")
     return "\n".join(lines)
 
 
-def _reason(message: str) -> str:
-    return message.removeprefix("Value error, ")
+def _lies_in(inner: tuple[int | str, ...], outer: tuple[int | str, ...]) -> bool:
+    return len(inner) > len(outer) and inner[: len(outer)] == outer
+
+
+def _reason(fault: ErrorDetails) -> str:
+    if fault["type"] == "too_short":
+        return f"must have at least {fault['ctx']['min_length']}, and has {fault['ctx']['actual_length']}"
+    return fault["msg"].removeprefix("Value error, ")
 
 
 def _json_path(location: tuple[int | str, ...]) -> str:

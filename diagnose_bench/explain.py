@@ -12,7 +12,7 @@ from diagnose_bench.errors import UsageError
 from diagnose_bench.grading import entity_score
 from diagnose_bench.grading_inputs import load_inputs, planned_scenarios
 from diagnose_bench.grading_numbers import score_grid
-from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
+from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass, unseen_names
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, PlannedTrial
 from diagnose_bench.report_boundary import event_text, events_by_weight
@@ -55,6 +55,8 @@ class Explanation:
     verdict: Verdict | None
     unsafe_reasons: tuple[UnsafeReason, ...]
     boundary_events: tuple[BoundaryEvent, ...]
+    unseen: tuple[tuple[str, ...], ...]
+    """Of an unverifiable pass: for each cause that no command showed, the names that were looked for."""
     pass_score: float
     n_root_causes: int | None
     truth_refused: str | None
@@ -132,6 +134,9 @@ def explain_trial(
         verdict=verdict_of(trial.outcome, score, pass_score, reasons),
         unsafe_reasons=reasons,
         boundary_events=trial.boundary_events,
+        unseen=unseen_names(inputs, store, trial, Profile.ITBENCH_AA)
+        if UnsafeReason.UNVERIFIABLE in reasons
+        else (),
         pass_score=pass_score,
         n_root_causes=n_root_causes,
         truth_refused=inputs.refusal(scenario_id),
@@ -207,6 +212,11 @@ def _lines(explanation: Explanation) -> list[str]:
     verdict = explanation.verdict or "none (unscored)"
     unsafe = f" ({', '.join(explanation.unsafe_reasons)})" if explanation.unsafe_reasons else ""
     lines.append(f"verdict: {verdict}{unsafe}; a pass needs {explanation.pass_score:g}")
+    for names in explanation.unseen:
+        looked_for = " or ".join(map(_one_line, dict.fromkeys(names)))
+        lines.append(f"unverifiable: no recorded output of a command has the name {looked_for}")
+    if UnsafeReason.UNOBSERVED in explanation.unsafe_reasons:
+        lines.append("unobserved: no command is on record, so nothing shows that the agent looked")
     if explanation.truth_refused:
         lines.append(f"truth refused: {_one_line(explanation.truth_refused)}")
     events = events_by_weight(explanation.boundary_events)

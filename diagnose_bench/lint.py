@@ -11,8 +11,10 @@ from pathlib import Path
 
 from diagnose_bench.errors import DiagnoseBenchError
 from diagnose_bench.ground_truth import GroundTruth, load_truths
+from diagnose_bench.lint_cluster import check_cluster
 from diagnose_bench.lint_files import SnapshotFiles
 from diagnose_bench.lint_finding import SUITE, LintFinding
+from diagnose_bench.lint_lines import check_lines
 from diagnose_bench.lint_loudness import check_baselines, check_loudness, judge_loudness
 from diagnose_bench.lint_signals import check_signals
 from diagnose_bench.lint_structure import check_structure
@@ -66,6 +68,8 @@ def _scenario(scenario: Scenario, truth: GroundTruth | None) -> list[LintFinding
     files = SnapshotFiles(scenario.snapshot)
     checks: list[tuple[str, Callable[[], list[LintFinding]]]] = [
         ("structure", lambda: check_structure(scenario, files)),
+        ("cluster", lambda: check_cluster(scenario.id, files)),
+        ("lines", lambda: check_lines(scenario.id, files)),
         ("signals", lambda: check_signals(scenario.id, files)),
     ]
     if truth is not None:

@@ -128,11 +128,15 @@ def _alerts(scenario_id: str, files: SnapshotFiles) -> LintFinding:
         n_alerts += 1
         name = str(record.get("labels", {}).get("alertname"))
         candidates = evaluations.get(name)
+        labels = {key: value for key, value in record["labels"].items() if key != "alertname"}
         if not candidates:
             problems.append(f"{name}: no rule")
         elif not any(_fires(record, rule, moments, start) for rule, moments in candidates):
-            labels = {key: value for key, value in record["labels"].items() if key != "alertname"}
             problems.append(f"{name} {labels} at {record.get('observedAt')}: the metrics do not give it")
+        elif any(_older(record, rule, moments, files) for rule, moments in candidates):
+            problems.append(
+                f"{name} {labels}: held from the start, but is said to begin {record['startsAt']}"
+            )
     return judge(scenario_id, check, problems, f"{n_alerts} observations follow from {len(rules)} rules")
 
 
@@ -172,11 +176,41 @@ def _fires(
     since = seconds(str(record["startsAt"])) - start
     # Alertmanager keeps an alert for minutes after the last evaluation that gave it.
     updated = seconds(str(record["updatedAt"])) - start if "updatedAt" in record else observed
-    if not observed - _STALE_S < updated <= observed or not holds(updated):
+    if not observed - _STALE_S < updated <= observed:
         return False
     wait = duration_s(str(rule.get("for", "0s")))
+    if since < 0 and "[" in str(rule["expr"]):
+        # It fired before the window; a rate has no value before its second sample.
+        early = [time for time in range(0, _STALE_S + 1, _EVALUATE_S) if holds(time)]
+        return bool(early) and (updated <= early[0] or holds(updated))
+    if not holds(updated):
+        return False
     first = max(0.0, since - wait)
     return all(holds(time) for time in range(int(first), int(min(updated, max(since, 0.0))) + 1, _EVALUATE_S))
+
+
+def _older(
+    record: Mapping[str, Any], rule: Mapping[str, Any], moments: Mapping[int, Vector], files: SnapshotFiles
+) -> bool:
+    """Whether a condition that held from its first possible value on is said to be younger."""
+    since = seconds(str(record["startsAt"])) - files.window[0]
+    if since < 0:
+        return False
+    first = 0
+    if "[" in str(rule["expr"]):
+        # A rate needs two samples.
+        sampled = [
+            sorted({time for one in files.series(name) for time, _ in one.samples})[1:2]
+            for name in metric_names(parse(str(rule["expr"])))
+        ]
+        first = int(max((time for found in sampled for time in found), default=0.0))
+        first += -first % _EVALUATE_S
+    static = {str(key): str(value) for key, value in (rule.get("labels") or {}).items()}
+    given = {key: value for key, value in record["labels"].items() if key != "alertname"}
+    return first <= since and all(
+        any(_same(labels, static, given) for labels in moments.get(time, {}))
+        for time in range(first, int(since) + 1, _EVALUATE_S)
+    )
 
 
 def _same(labels: Labels, static: Mapping[str, str], given: Mapping[str, str]) -> bool:

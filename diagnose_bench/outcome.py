@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Outcome(StrEnum):
-    """How a trial ended (contracts section 1)."""
+    """How a trial ended."""
 
     DIAGNOSED = "diagnosed"
     NO_DIAGNOSIS = "no_diagnosis"

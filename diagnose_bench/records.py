@@ -1,4 +1,4 @@
-"""What a run leaves on disk: run.json, trial.json, commands.jsonl as models (contracts section 6).
+"""What a run leaves on disk: run.json, trial.json, commands.jsonl as models.
 
 Shared by the run side, which writes them, and the score side, which reads them. Nothing but validation.
 """

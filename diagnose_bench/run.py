@@ -43,6 +43,8 @@ BASELINES = ("alerting", "loudest", "upstream", "recent-change")
 """The agents that are run beside any other, each once a scenario."""
 _MOST_REPEATS = 10_000
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
+_FIRST_TRIALS = 3
+"""So many trials in which an agent only failed are a sign that it cannot start."""
 
 
 @dataclass(frozen=True)
@@ -333,6 +335,7 @@ def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress
             waiting.setdefault(trial.scenario_id, []).append(trial)
     n_resumed = outcomes.total()
     progress.begin(label, len(store.manifest.plan), n_resumed)
+    first: list[TrialRecord] = []
     for scenario in work.scenarios:
         if scenario.id not in waiting:
             continue
@@ -342,11 +345,26 @@ def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress
                 record = run_trial(trial, agent, setting, store)
                 outcomes[record.outcome.value] += 1
                 progress.trial_ended(record)
+                if len(first) < _FIRST_TRIALS:
+                    first.append(record)
+                    if len(first) == _FIRST_TRIALS and all(map(_did_nothing, first)):
+                        progress.note(_never_starts(label, record))
                 if record.outcome is Outcome.HARNESS_ERROR:
                     progress.note(
                         f"{trial.scenario_id}, repeat {trial.repeat}: harness_error: {record.reason}"
                     )
     return RunSummary(store.path, store.manifest, outcomes, n_resumed)
+
+
+def _did_nothing(record: TrialRecord) -> bool:
+    return record.outcome is Outcome.AGENT_ERROR and not record.n_commands
+
+
+def _never_starts(label: str, record: TrialRecord) -> str:
+    return (
+        f"{label}: the first {_FIRST_TRIALS} trials all ended in agent_error without a single command, as if "
+        f"the agent cannot start. The last time: {record.reason} The run goes on; interrupt it to mend that."
+    )
 
 
 @contextmanager

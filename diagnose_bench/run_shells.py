@@ -86,6 +86,7 @@ class RunShells:
         self._tools: ToolReport | None = None
         self._capabilities: Capabilities | None = None
         self._known: dict[Path, tuple[frozenset[str], tuple[str, ...]]] = {}
+        self._has_warned = False
 
     def __enter__(self) -> RunShells:
         sweep()
@@ -152,7 +153,9 @@ class RunShells:
                 limits=self.limits,
                 forbidden=self._forbidden,
                 extras=extras,
+                warn=not self._has_warned,
             )
+            self._has_warned = True
             if not sandbox.capabilities.shows_decoys:
                 decoys = ()
             yield stack.enter_context(WatchedSandbox(sandbox, log, decoys, watch))

@@ -35,6 +35,12 @@ __all__ = [
 
 MANIFEST_NAME = "snapshot.json"
 SNAPSHOT_FORMAT_VERSION: Final = 1
+_HOW_TO_BEGIN = (
+    "Fetch the suite again; or, for a scenario of your own, write one with the times of the incident: "
+    '{"format_version": 1, "window": {"start": "2025-03-01T10:00:00Z", "detected_at": "2025-03-01T10:30:00Z",'
+    ' "end": "2025-03-01T10:45:00Z"}, "files": [], "sources": []}, and let '
+    '"diagnose-bench suite digest SUITE --write" enter the files.'
+)
 
 # No \d: it takes the digits of every script.
 _TIME_PATTERN = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|\+00:00)$"
@@ -131,7 +137,11 @@ def load_manifest(folder: Path) -> SnapshotManifest:
         Missing, damaged, or of another format version.
     """
     return load_document(
-        folder / MANIFEST_NAME, SnapshotManifest, "snapshot manifest", SNAPSHOT_FORMAT_VERSION
+        folder / MANIFEST_NAME,
+        SnapshotManifest,
+        "snapshot manifest",
+        SNAPSHOT_FORMAT_VERSION,
+        if_missing=_HOW_TO_BEGIN,
     )
 
 

@@ -81,7 +81,9 @@ class Suite:
         if found:
             hint = f"Several have that number: {', '.join(scenario.id for scenario in found)}."
         else:
-            hint = did_you_mean(id_or_number, ids) or f"It has {_shortened(ids)}."
+            # Next to a number that is not there no other number is more likely meant.
+            close = "" if number else did_you_mean(id_or_number, ids)
+            hint = close or f"It has {_shortened(ids)}."
         raise SuiteError(f'{self.path}: suite "{self.name}" has no scenario {id_or_number!r}. {hint}')
 
 

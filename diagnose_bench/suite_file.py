@@ -22,8 +22,8 @@ class SuiteEntry(Document):
     """A scenario in ``suite.json``."""
 
     id: Identifier
-    digest: Sha256 | None
-    """Null in a suite of truths without snapshots."""
+    digest: Sha256 | None = None
+    """Null, or not there, in a suite of truths without snapshots and before the first ``suite digest``."""
 
 
 class SuiteFile(Document):

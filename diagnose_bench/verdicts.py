@@ -68,37 +68,38 @@ def unsafe_reasons(
 
     Notes
     -----
-    Events of less than high confidence, and limits that were hit, leave a pass safe.
+    Events of less than high confidence, and limits that were hit, leave a pass safe. A pass without a single
+    command never is, not even the right answer that nothing is wrong: nothing was looked at.
     """
     reasons = []
     if events is None:
         events = record.boundary_events if record is not None else ()
     if any(event.confidence is Confidence.HIGH for event in events):
         reasons.append(UnsafeReason.BOUNDARY)
-    if record is None or not record.observed:
+    if record is None or not record.observed or not record.n_commands:
         reasons.append(UnsafeReason.UNOBSERVED)
-    elif not all_seen(named_causes, commands):
+    elif never_seen(named_causes, commands):
         reasons.append(UnsafeReason.UNVERIFIABLE)
     if sandbox.backend == "none" or sandbox.agent_process == "unconfined":
         reasons.append(UnsafeReason.ISOLATION)
     return tuple(reasons)
 
 
-def all_seen(named_causes: Sequence[Sequence[str]], commands: Iterable[CommandRecord]) -> bool:
-    """Whether each named cause occurs, under one of its names, in what some command showed the agent.
+def never_seen(named_causes: Sequence[Sequence[str]], commands: Iterable[CommandRecord]) -> tuple[int, ...]:
+    """Places of the named causes that occur, under none of their names, in what any command showed the agent.
 
     Notes
     -----
     ``cart`` is seen in ``cart-5d8f7c9b6d-x2v5z`` (its Pod) and in ``shop/cart``, not in ``valkey-cart``.
     """
-    waiting = [_pattern(names) for names in named_causes]
-    if not waiting:
-        return True
-    for command in commands:
-        waiting = [pattern for pattern in waiting if pattern.search(command.output) is None]
+    waiting = {place: _pattern(names) for place, names in enumerate(named_causes)}
+    for command in commands if waiting else ():
+        waiting = {
+            place: pattern for place, pattern in waiting.items() if pattern.search(command.output) is None
+        }
         if not waiting:
-            return True
-    return False
+            break
+    return tuple(waiting)
 
 
 def _pattern(names: Sequence[str]) -> re.Pattern[str]:

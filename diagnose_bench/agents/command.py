@@ -7,6 +7,7 @@ leaves behind is stopped when the trial ends.
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from pathlib import Path
 
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
@@ -30,6 +32,12 @@ GRACE_S = 5.0
 """What an agent gets to end by itself once its diagnosis is in."""
 _NAME_LENGTH = 100
 _HASHED_BYTES = 64 << 20
+_SCRIPT = re.compile(
+    r"(?!-)(?!.*://)[^\s*?=]+\.(?:py|pyz|sh|bash|zsh|fish|js|mjs|cjs|ts|mts|rb|pl|php|lua|jl|jar|ps1)",
+    re.IGNORECASE,
+)
+"""An argument that looks like the path of a program's file."""
+_CODE_FOLLOWS = frozenset({"-c", "-e", "-m", "--eval", "--print", "-p"})
 _VARIABLES = ("DIAGNOSE_BENCH_TASK", "DIAGNOSE_BENCH_SHELL", "DIAGNOSE_BENCH_SUBMIT")
 
 
@@ -134,7 +142,8 @@ def parse_command_line(text: str) -> tuple[str, ...]:
     Raises
     ------
     UsageError
-        The program does not exist or is not executable, or the line cannot be split.
+        The program does not exist or is not executable, a script in its arguments does not exist, or the line
+        cannot be split.
     """
     try:
         words = shlex.split(text)
@@ -147,7 +156,17 @@ def parse_command_line(text: str) -> tuple[str, ...]:
     program = shutil.which(words[0])
     if program is None:
         raise UsageError(f"--agent {text!r}: {_why_not_found(words[0])}")
+    _require_scripts(text, words)
     return (os.path.abspath(program), *map(_absolute, words[1:]))
+
+
+def _require_scripts(text: str, words: Sequence[str]) -> None:
+    """Refuse a missing script now: its interpreter would only fail, once in every trial."""
+    for before, word in pairwise(words):
+        if before in _CODE_FOLLOWS or not _SCRIPT.fullmatch(word):
+            continue
+        if not os.path.exists(word):
+            raise UsageError(f"--agent {text!r}: {os.path.abspath(word)} does not exist. Check the path.")
 
 
 def _why_not_found(program: str) -> str:

@@ -184,7 +184,8 @@ def import_diagnoses(
 ) -> None:
     """Turn recorded answers into a run that can be scored.
 
-    Rows: scenario_id, repeat, and one of diagnosis, entities, text. Exits with 3 when rows were rejected.
+    Rows: scenario_id, repeat, and one of diagnosis, entities, text (see: schema diagnosis-row). Exits with 3
+    when rows were rejected.
 
     Example: diagnose-bench import diagnoses answers.jsonl --agent my-agent --suite postmortems
     """

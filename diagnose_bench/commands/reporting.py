@@ -93,6 +93,7 @@ def score(
     if beyond := [name for name, value in given.items() if value is not None]:
         raise UsageError(f"{beyond[0]}: is for files of rows, and {run} is a folder. Leave it out.")
     from diagnose_bench.grading import score_run
+    from diagnose_bench.importers.diagnoses import REJECTED, n_rejected
 
     scorecard = score_run(
         run,
@@ -107,6 +108,9 @@ def score(
         print_json(scorecard.to_dict())
     else:
         _print_table([run])
+    if rejected := n_rejected(run):
+        rows = "1 row was" if rejected == 1 else f"{rejected} rows were"
+        say(f"Note: {rows} rejected when the answers were imported; they are listed in {run / REJECTED}.")
     say(f"Scorecard: {run / 'scorecard.json'}")
     leave(scorecard.exit_code)
 

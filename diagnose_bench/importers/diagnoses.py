@@ -94,7 +94,7 @@ class ImportSummary:
             )
         if self.n_rejected:
             found.append(f"{self.n_rejected} rejected, listed in {self.run / REJECTED}:")
-            found.extend(f"  {bad.where}: {bad.reason}" for bad in self.rejected)
+            found.extend(f"  {line}" for line in _by_reason(self.rejected))
             if self.n_rejected > len(self.rejected):
                 found.append(f"  and {self.n_rejected - len(self.rejected)} more")
         return found
@@ -161,7 +161,7 @@ def import_diagnoses(
         if not progress.n_rejected:
             (staging / REJECTED).unlink()
         if not progress.seen and planned_repeats is None:
-            raise UsageError(f"{source}: no answer could be taken. {_first_reasons(progress)}")
+            raise UsageError(f"{source}: no answer could be taken.{_first_reasons(progress)}")
         repeats = planned_repeats or max(repeat for _, repeat in progress.seen)
         manifest = _manifest(agent, suite, repeats, repair)
         store.write_file(MANIFEST, pretty_json(manifest.model_dump(mode="json")))
@@ -190,7 +190,7 @@ def _take(
     try:
         scenario_id = suite.scenario(answer.scenario).id
     except SuiteError as error:
-        return BadRow(answer.where, f"unknown scenario: {error}")
+        return BadRow(answer.where, f"unknown scenario: {str(error).removeprefix(f'{suite.path}: ')}")
     if planned_repeats is not None and answer.repeat > planned_repeats:
         return BadRow(
             answer.where, f"repeat {answer.repeat} is above the {planned_repeats} that were planned"
@@ -241,10 +241,27 @@ def _manifest(agent: str, suite: Suite, repeats: int, repair: bool) -> RunManife
 
 def _first_reasons(progress: _Progress) -> str:
     if not progress.rejected:
-        return "It is empty."
-    reasons = "; ".join(f"{bad.where}: {bad.reason}" for bad in progress.rejected[:3])
-    more = f"; and {progress.n_rejected - 3} more" if progress.n_rejected > 3 else ""
-    return f"{reasons}{more}."
+        return " It is empty."
+    n_left = progress.n_rejected - len(progress.rejected)
+    lines = [*_by_reason(progress.rejected), *([f"and {n_left} more"] if n_left else [])]
+    return "".join(f"\n  {line}" for line in lines)
+
+
+def _by_reason(rejected: list[BadRow]) -> list[str]:
+    """One line for each reason, with the places that have it."""
+    places: dict[str, list[str]] = {}
+    for bad in rejected:
+        places.setdefault(bad.reason, []).append(bad.where)
+    return [f"{', '.join(where)}: {reason}" for reason, where in places.items()]
+
+
+def n_rejected(run: Path) -> int:
+    """How many rows were rejected when a run was imported; 0 for any other run."""
+    try:
+        with (run / REJECTED).open("rb") as file:
+            return sum(1 for _ in file)
+    except OSError:
+        return 0
 
 
 @contextmanager

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from diagnose_bench.diagnosis_row import ANSWER_KEYS, HINT
 from diagnose_bench.errors import UsageError
 
 MAX_ROW_BYTES = 16 << 20
 MAX_ANSWER_BYTES = (1 << 20) + 1
 """One byte more than a diagnosis may have, so that a longer one is seen to be too long."""
-_ANSWER_KEYS = ("diagnosis", "entities", "text")
 _FILES = (
     "outputs/agent_output.json",
     "outputs/agent_response.json",
@@ -97,7 +97,7 @@ def row_spans(line: bytes) -> dict[str, str]:
     _check_json(text)
     spans = _top_level(text)
     if spans is None:
-        raise ValueError("the row is no JSON object")
+        raise ValueError(f"the row is no JSON object; {HINT}")
     return spans
 
 
@@ -111,10 +111,10 @@ def answer_of(where: str, spans: Mapping[str, str]) -> Answer:
     """
     scenario = _scenario(spans.get("scenario_id"))
     repeat = _repeat(spans.get("repeat"))
-    given = [key for key in _ANSWER_KEYS if key in spans]
+    given = [key for key in ANSWER_KEYS if key in spans]
     if len(given) != 1:
-        found = " and ".join(given) or "none"
-        raise ValueError(f"a row has exactly one of diagnosis, entities and text; this one has {found}")
+        found = " and ".join(given) or "no answer"
+        raise ValueError(f"the row has {found}; {HINT}")
     return Answer(where, scenario, repeat, _answer(given[0], spans[given[0]]))
 
 
@@ -165,14 +165,14 @@ def _scenario(span: str | None) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not value:
-        raise ValueError("scenario_id is missing or no text")
+        raise ValueError(f"scenario_id is missing or no text; {HINT}")
     return value
 
 
 def _repeat(span: str | None) -> int:
     value = None if span is None else _scalar(span)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise ValueError("repeat is missing or no whole number from 1")
+        raise ValueError(f"repeat is missing or no whole number from 1; {HINT}")
     return value
 
 

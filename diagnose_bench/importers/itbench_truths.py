@@ -24,6 +24,12 @@ _FOLDER = re.compile(r"scenario[-_ ]?0*([0-9]{1,9})", re.IGNORECASE)
 _FILE = re.compile(r"(?:scenario[-_ ]?)?0*([0-9]{1,9})\.(?:yaml|yml|json)", re.IGNORECASE)
 ROWS_NAME = "data.jsonl"
 _MAX_DEPTH = 6
+_WHERE_TRUTHS_LIE = (
+    "Give a folder with Scenario-N folders (N is the number) that hold the evidence and the truth as "
+    f"{', '.join(_STEMS)} with {', '.join(_SUFFIXES)}; or truths alone: files named scenario-N.yaml, "
+    f"a {ROWS_NAME} with a column ground_truth_yaml, or one YAML or JSON file with a truth or a list. "
+    "Truths that lie elsewhere than the evidence are given with --truths."
+)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ def read_truths(path: Path) -> dict[str, SourceTruth]:
     """
     found = _one_each(path, _truths_below(path) if path.is_dir() else _truths_in_file(path))
     if not found:
-        raise SuiteError(f"{path}: no ground truth was found there.")
+        raise SuiteError(f"{path}: no ground truth was found there. {_WHERE_TRUTHS_LIE}")
     return dict(sorted(found.items()))
 
 

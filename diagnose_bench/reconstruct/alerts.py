@@ -37,6 +37,7 @@ def evaluate_rules(groups: list[RuleGroup], evaluator: Evaluator, length_s: int)
             active: dict[Labels, float] = {}
             firing: dict[Labels, Firing] = {}
             from_start: set[Labels] = set()
+            first = _first_value(rule, expression, evaluator)
             for time in range(0, length_s + 1, EVALUATE_S):
                 present = evaluator.instant(expression, time)
                 for labels in list(active):
@@ -47,14 +48,25 @@ def evaluate_rules(groups: list[RuleGroup], evaluator: Evaluator, length_s: int)
                 for labels in present:
                     if labels not in active:
                         active[labels] = float(time)
-                        if time <= 60:
+                        if time <= first:
                             from_start.add(labels)
-                    standing = labels in from_start and active[labels] <= 60
+                    standing = labels in from_start and active[labels] <= first
                     if labels not in firing and (standing or time - active[labels] >= wait):
                         made = Firing(rule, _labels(rule, labels), 0.0 if standing else float(time))
                         firing[labels] = made
                         fired.append(made)
     return fired
+
+
+def _first_value(rule: Rule, expression: Expression, evaluator: Evaluator) -> int:
+    """Until when a condition that held before the window may first be seen: a rate needs two samples."""
+    first = 60
+    if "[" in rule.expr:
+        for name in metric_names(expression):
+            times = {time for one in evaluator.series.get(name, []) for time, _ in one.samples}
+            second = sorted(times)[1:2]
+            first = max([first, *(int(time) + EVALUATE_S for time in second if time <= OBSERVE_S)])
+    return first
 
 
 def _parse(rule: Rule) -> tuple[Expression, int]:
@@ -81,7 +93,7 @@ def _labels(rule: Rule, labels: Labels) -> dict[str, str]:
 def alerts_series(firings: list[Firing], store: MetricStore, length_s: int) -> None:
     """The ALERTS series that Prometheus writes for firing alerts."""
     for firing in firings:
-        for time in range(0, length_s + 1, 120):
+        for time in range(0, length_s + 1, 240):
             if firing.since <= time and (firing.until is None or time < firing.until):
                 store.add("ALERTS", {**firing.labels, "alertstate": "firing"}, time, 1, 0)
 
@@ -133,7 +145,9 @@ def _observations(world: World, firings: list[Firing]) -> list[str]:
             since = firing.since
             if since == 0.0:
                 earlier = world.spec.since.get(firing.labels["alertname"])
+                born = _born(world, firing)
                 since = clock.seconds(earlier) if earlier else -draws.uniform(20000, 700000)
+                since = max(since, born + draws.uniform(900, 2000)) if born < -3000 else since
             suppressed = firing.labels.get("severity") == "info" and "InfoInhibitor" in names
             record = {
                 "labels": dict(sorted(firing.labels.items())),
@@ -154,6 +168,13 @@ def _observations(world: World, firings: list[Firing]) -> list[str]:
             }
             lines.append(json.dumps(record, separators=(",", ":")))
     return lines
+
+
+def _born(world: World, firing: Firing) -> float:
+    """When the Pod that an alert is about was created; long ago for other alerts."""
+    name = firing.labels.get("pod")
+    found = [pod.created for pod in world.all_pods() if pod.name == name]
+    return min(found, default=-1e9)
 
 
 def _fill(text: str, labels: dict[str, str]) -> str:

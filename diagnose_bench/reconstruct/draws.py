@@ -69,6 +69,18 @@ class Draws:
         whole = int(expected)
         return whole + (1 if self.random() < expected - whole else 0)
 
+    def arrivals(self, expected: float) -> int:
+        """A Poisson count: by inversion where it is small, by its normal limit where it is not."""
+        if expected >= 30:
+            return max(0, round(expected + math.sqrt(expected) * self.normal()))
+        level, number, reached = self.random(), 0, math.exp(-expected)
+        term = reached
+        while level > reached and number < 200:
+            number += 1
+            term *= expected / number
+            reached += term
+        return number
+
     def text(self, length: int, alphabet: str) -> str:
         """Random characters of an alphabet."""
         return "".join(alphabet[int(self.random() * len(alphabet))] for _ in range(length))

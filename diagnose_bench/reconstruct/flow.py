@@ -18,6 +18,8 @@ from diagnose_bench.reconstruct.world import World
 
 _SYNC_LAG = 0.25
 """Share of requests to an unready Pod that still reach it (endpoints lag behind)."""
+_MISSING = 0.46
+"""Share of everybody else's queries that are answered with NXDOMAIN."""
 
 
 @dataclass
@@ -27,12 +29,16 @@ class Edge:
     source: Operation
     call: Call
     target: Operation
-    dns_profile: Curve
     attempts: list[float] = field(default_factory=list)
     """Attempts per second."""
     dns: list[float] = field(default_factory=list)
     connect: list[float] = field(default_factory=list)
     timeout: list[float] = field(default_factory=list)
+    part: list[float] = field(default_factory=list)
+    """Share of the caller's traffic that its Pods of the call's revision serve."""
+    missing: float = 0.0
+    """Share of the lookups that the search path answers with NXDOMAIN."""
+    stalls: Curve = field(default_factory=lambda: Curve([(0.0, 0.0)]))
 
     def attempt_failure(self, step: int, server: float) -> float:
         """Probability that one attempt fails."""
@@ -59,6 +65,25 @@ class Flow:
     """Requests per second of each workload."""
     dns_rate: list[float] = field(default_factory=list)
     dns_failure: list[float] = field(default_factory=list)
+    dns_missing: list[float] = field(default_factory=list)
+    """Share of the queries that are answered with NXDOMAIN."""
+    newest: dict[str, list[float]] = field(default_factory=dict)
+    """Share of each rolled-out workload's ready Pods that have the newest template."""
+
+
+def newest_template(world: World, pod: Pod) -> bool:
+    """Whether a Pod has the template of its workload's last rollout."""
+    revisions = world.revisions[f"{pod.workload.namespace}/{pod.workload.name}"]
+    return len(revisions) > 1 and pod.revision == revisions[-1].number
+
+
+def missing_share(host: str | None) -> float:
+    """Share of the queries for a host name that the search path wastes (ndots 5, three cluster domains)."""
+    if not host or host.endswith(".") or "." not in host:
+        return 0.0
+    if host.count(".") == 1:
+        return 0.5
+    return 0.75 if host.endswith("cluster.local") else 0.8
 
 
 def simulate(world: World) -> Flow:
@@ -83,6 +108,7 @@ def simulate(world: World) -> Flow:
         time = (step + 0.5) * STEP_S
         ready = {key: [pod.ready_share(step) for pod in world.pods[key]] for key in world.workloads}
         n_ready = {key: sum(shares) for key, shares in ready.items()}
+        _count_newest(flow, ready)
         alive = {
             key: max(1, sum(_in_service(pod, time) for pod in world.pods[key])) for key in world.workloads
         }
@@ -105,33 +131,46 @@ def simulate(world: World) -> Flow:
                 sum(flow.rate[one.id][step] for one in flow.operations.values() if one.workload == key)
             )
         if dns and dns_extra:
-            queries = sum(
-                edge.attempts[step]
-                * edge.call.lookups
-                * edge.dns_profile(time)
-                * (1 + dns.retry_factor * dns_failure)
-                for edges in flow.edges.values()
-                for edge in edges
-            )
-            total = (dns.background_rps + dns_extra(time)) * draws.uniform(0.97, 1.03) + queries
+            base = (dns.background_rps + dns_extra(time)) * draws.uniform(0.97, 1.03)
+            queries = missing = 0.0
+            for edges in flow.edges.values():
+                for edge in edges:
+                    asked = edge.attempts[step] * edge.call.lookups
+                    asked *= 1 + dns.retry_factor * dns_failure
+                    queries += asked
+                    missing += asked * edge.missing
+            total = base + queries
             flow.dns_rate.append(total)
+            flow.dns_missing.append((missing + base * _MISSING) / total if total else 0.0)
             flow.load[dns.server][step] = total * (1 - dns_failure)
         for key, model in models.items():
             model.advance(step, flow.load[key][step], ready[key])
     return flow
 
 
+def _count_newest(flow: Flow, ready: dict[str, list[float]]) -> None:
+    for key, revisions in flow.world.revisions.items():
+        if len(revisions) > 1:
+            pods = flow.world.pods[key]
+            new = sum(
+                share
+                for pod, share in zip(pods, ready[key], strict=True)
+                if pod.revision == revisions[-1].number
+            )
+            flow.newest.setdefault(key, []).append(new / (sum(ready[key]) or 1.0))
+
+
 def _in_service(pod: Pod, time: float) -> bool:
     """Whether a Pod has been among the endpoints: one that still starts takes no traffic away."""
     settled = pod.created + pod.start_delay + pod.workload.ready_after_s
-    return pod.exists(time) and not pod.never_ready and time >= settled
+    return pod.serves(time) and not pod.never_ready and time >= settled
 
 
 def _prepare(world: World) -> Flow:
     spec = world.spec
     operations = {one.id: one for one in spec.operations}
     edges = {
-        one.id: [Edge(one, call, operations[call.to], world.curve(call.dns_profile, 1)) for call in one.calls]
+        one.id: [_edge(world, one, call, operations[call.to]) for call in one.calls]
         for one in operations.values()
     }
     return Flow(
@@ -146,6 +185,13 @@ def _prepare(world: World) -> Flow:
         slow={name: [] for name in operations},
         load={key: [] for key in world.workloads},
     )
+
+
+def _edge(world: World, source: Operation, call: Call, target: Operation) -> Edge:
+    return Edge(
+        source, call, target,
+        missing=missing_share(call.host), stalls=world.curve(call.stalls, 0),
+    )  # fmt: skip
 
 
 def _children_first(flow: Flow) -> list[str]:
@@ -182,17 +228,23 @@ def _failures(
     own = min(1.0, max(0.0, curves[0](time)))
     flow.own_failure[identifier].append(own)
     flow.slow[identifier].append(curves[1](time))
+    operation = flow.operations[identifier]
+    newest = flow.newest.get(operation.workload, [0.0])[-1]
+    if operation.trouble_of == "new":
+        own = newest * own + (1 - newest) * min(1.0, max(0.0, curves[0](0)))
     works = 1 - own
     for edge in flow.edges[identifier]:
         target = edge.target
-        edge.dns.append(min(1.0, dns_failure * edge.call.fresh * edge.dns_profile(time)))
+        edge.part.append({"new": newest, "old": 1 - newest, None: 1.0}[edge.call.revision])
+        edge.dns.append(min(1.0, dns_failure * edge.call.fresh))
         edge.connect.append(_refused(flow, target, step, n_ready, alive))
         median = target.latency_ms * flow.slow[target.id][step]
         score = (math.log(edge.call.timeout_ms) - math.log(median)) / target.sigma
-        edge.timeout.append(0.5 * math.erfc(score / math.sqrt(2)))
+        late = 0.5 * math.erfc(score / math.sqrt(2))
+        edge.timeout.append(max(late, min(1.0, max(0.0, edge.stalls(time)))))
         failed = edge.attempt_failure(step, flow.failure[target.id][step]) ** (edge.call.retries + 1)
         if not edge.call.optional:
-            works *= 1 - edge.call.share * failed
+            works *= 1 - edge.call.share * edge.part[step] * failed
     flow.failure[identifier].append(1 - works)
 
 
@@ -231,11 +283,12 @@ def _rates(
             single = edge.attempt_failure(step, flow.failure[edge.target.id][step])
             tries = edge.call.retries + 1
             expected = tries if single >= 1 else (1 - single**tries) / (1 - single)
-            edge.attempts.append(reached * edge.call.share * expected)
+            share = edge.call.share * edge.part[step]
+            edge.attempts.append(reached * share * expected)
             arrived = (1 - edge.dns[step]) * (1 - edge.connect[step])
             flow.rate[edge.target.id][step] += edge.attempts[step] * arrived
             if not edge.call.optional:
-                reached *= 1 - edge.call.share * single**tries
+                reached *= 1 - share * single**tries
 
 
 class _PodModel:
@@ -247,11 +300,14 @@ class _PodModel:
         self._draws = draws
         self._memory_extra = world.curve(self._workload.memory.extra, 0)
         self._cpu_extra = world.curve(self._workload.cpu.extra, 0)
-        self._level: dict[int, float] = {}
+        self._level: dict[int, tuple[float, float | None]] = {}
+        """Working set, and the start of the life it belongs to."""
+        self._weights: dict[str, float] = {}
 
     def advance(self, step: int, load: float, ready: list[float]) -> None:
         """One step for every Pod."""
-        total = sum(ready) or 1.0
+        weights = [self._weights.setdefault(pod.name, self._draws.uniform(0.9, 1.1)) for pod in self._pods]
+        total = sum(share * weight for share, weight in zip(ready, weights, strict=True)) or 1.0
         for number, pod in enumerate(self._pods):
             time = (step + 0.5) * STEP_S
             since = pod.running_since(time)
@@ -259,8 +315,10 @@ class _PodModel:
                 self._level.pop(number, None)
                 pod.memory.append(0.0)
                 pod.cpu.append(0.0)
+                pod.load.append(0.0)
                 continue
-            share = load * ready[number] / total if ready[number] else 0.0
+            share = load * ready[number] * weights[number] / total if ready[number] else 0.0
+            pod.load.append(share)
             self._memory(step, number, pod, since, share)
             model = self._workload.cpu
             used = (model.base + model.per_rps * share + self._cpu_extra(time)) * (
@@ -274,17 +332,18 @@ class _PodModel:
         time = (step + 0.5) * STEP_S
         target = model.base + model.per_rps * share + self._memory_extra(time)
         target += min(model.leak_max, model.leak_per_min * max(0.0, (time - since) / 60))
-        level = self._level.get(number)
-        if level is None:
+        begun, level = self._level.get(number, (since, None))
+        if level is None or begun != since:
             fresh = since > 0
             level = model.started if fresh and model.started is not None else target
-        level += 0.6 * (target - level)
+        level += model.pace * (target - level)
         level *= 1 + model.noise * 0.3 * self._draws.normal()
-        self._level[number] = level
+        self._level[number] = (since, level)
         limit = mebibytes(pod.limits.memory)
         if limit is not None and level > limit:
-            moment = max(since + 0.8, step * STEP_S + self._draws.uniform(0, STEP_S))
-            pod.kill(moment, "OOMKilled", 137, memory_mib=limit)
+            # In the next step, so that its callers feel it; what is planned for then suffices.
+            moment = (step + 1) * STEP_S + self._draws.uniform(0, 0.9 * STEP_S)
+            if not any(time <= one.at < moment + STEP_S for one in pod.restarts):
+                pod.kill(max(since + 0.8, moment), "OOMKilled", 137, memory_mib=limit)
             level = limit * 0.993
-            self._level.pop(number)
         pod.memory.append(level)

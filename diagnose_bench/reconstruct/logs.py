@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.files import write_atomic
 from diagnose_bench.reconstruct.draws import Draws
+from diagnose_bench.reconstruct.kubelet import kubelet_lines, process_id
 from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.pods import Pod
 from diagnose_bench.reconstruct.requests import Trace, Visit
 from diagnose_bench.reconstruct.spec import ExtraLog
 from diagnose_bench.reconstruct.voices import Voice, apache_time
 from diagnose_bench.reconstruct.world import World, key_of
+from diagnose_bench.reconstruct.writes import Revisions
 
 _PLACEHOLDER = re.compile(r"\{(\w+)(?::([^{}]*))?\}")
 
@@ -39,6 +42,8 @@ def build_logs(world: World, traces: list[Trace]) -> LogBook:
     book = LogBook()
     _requests(world, traces, book)
     _starts(world, book)
+    for time, line in kubelet_lines(world):
+        book.add("kube-system/kubelet", time, line)
     keys = {*world.workloads, "kube-system/kubelet"}
     for key, chatter in standard("chatter").items():
         if key in keys:
@@ -65,7 +70,7 @@ def write_logs(book: LogBook, folder: Path, world: World) -> None:
 
 def _requests(world: World, traces: list[Trace], book: LogBook) -> None:
     draws = world.draws("log-sample")
-    voice = Voice(world.clock, world.draws("voice"))
+    voice = Voice(world.clock, world.draws("voice"), world.addresses)
     visits = sum(
         1
         for trace in traces
@@ -106,6 +111,11 @@ def _is_kept(visit: Visit, draws: Draws) -> bool:
 
 def _starts(world: World, book: LogBook) -> None:
     for pod in world.all_pods():
+        for restart in pod.restarts:
+            if restart.last_words and restart.container == pod.container:
+                draws = world.draws("last-words", pod.uid)
+                time = restart.at - draws.uniform(0.02, 0.3)
+                book.add(key_of(pod.workload), time, fill(restart.last_words, world, draws, time, pod))
         banner = standard("banners").get(pod.workload.voice)
         if banner is None:
             continue
@@ -122,40 +132,71 @@ def _starts(world: World, book: LogBook) -> None:
 def _emit(world: World, extra: ExtraLog, book: LogBook, name: str) -> None:
     draws = world.draws("log", name, extra.workload)
     length = float(world.clock.length_s)
-    rate = world.curve(extra.rate, 0)
     pods = world.pods.get(extra.workload, [])
-    time = draws.uniform(0, extra.every_s or 1)
-    number = 0
-    while time < length:
-        if extra.every_s is not None:
-            step = extra.every_s * (draws.uniform(0.4, 1.6) if extra.jitter else 1.0)
-            emit = True
-        else:
-            level = rate(time)
-            step = draws.exponential(1 / level) if level > 0.002 else 5.0
-            emit = level > 0.002
-        if emit:
-            alive = [pod for pod in pods if pod.running_since(time) is not None]
-            if alive or not pods:
-                text = extra.texts[number % len(extra.texts)] if extra.sequence else draws.choice(extra.texts)
-                pod = draws.choice(alive) if alive else None
+    if extra.pods != "all":
+        newest = world.current(extra.workload).number
+        pods = [pod for pod in pods if (pod.revision == newest) == (extra.pods == "new")]
+    watched = world.pods[extra.watches] if extra.watches else []
+    for number, time in enumerate(_moments(world, extra, draws)):
+        alive = [pod for pod in pods if pod.running_since(time) is not None and pod.serves(time)]
+        if pods and not alive:
+            continue
+        writer = draws.choice(alive) if alive else None
+        about = draws.choice([one for one in watched if one.serves(time)]) if watched else writer
+        texts = extra.texts if not watched or (about and about.ready(time)) else extra.down_texts
+        text = texts[number % len(texts)] if extra.sequence else draws.choice(texts)
+        book.add(extra.workload, time, fill(text, world, draws, time, about))
+    for pod in watched:
+        for restart in pod.restarts:
+            # The check that finds it down comes before the next start.
+            time = restart.at + draws.uniform(0.2, 0.8) * min(8.0, restart.back_at - restart.at + 5)
+            if 0 <= time <= length and extra.down_texts and not pod.ready(time):
+                text = draws.choice(extra.down_texts)
                 book.add(extra.workload, time, fill(text, world, draws, time, pod))
-                number += 1
-        time += step
+
+
+def _moments(world: World, extra: ExtraLog, draws: Draws) -> Iterator[float]:
+    """When a line is written: about every so many seconds, or as often as the rate says (thinned)."""
+    length = float(world.clock.length_s)
+    if extra.every_s is not None:
+        time = draws.uniform(0, extra.every_s)
+        while time < length:
+            yield time
+            time += extra.every_s * (draws.uniform(0.4, 1.6) if extra.jitter else 1.0)
+        return
+    rate = world.curve(extra.rate, 0)
+    most = max((value for _, value in extra.rate), default=0.0)
+    time = draws.exponential(1 / most) if most else length
+    while time < length:
+        if draws.chance(rate(time) / most):
+            yield time
+        time += draws.exponential(1 / most)
+
+
+def _ready_of(world: World, pod: Pod | None, time: float) -> str:
+    """Ready Pods of a Pod's workload and how many there should be, as load balancers write it."""
+    if pod is None:
+        return "0/0"
+    present = [one for one in world.pods[key_of(pod.workload)] if one.serves(time)]
+    return f"{sum(one.ready(time) for one in present)}/{len(present)}"
 
 
 def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) -> str:
-    """Replace placeholders: {int:low:high}, {hex:n}, {choice:a|b}, {pod:namespace/workload}, {node}, times.
+    """Replace placeholders in a line.
 
+    {int:low:high}, {hex:n}, {choice:a|b}, {pod:namespace/workload}, {node}, {localpod} (a Pod of that node),
+    {tag} (the image's), {up} (ready of all), {rv:offset}, {pid} (the kubelet's) and times.
     Numbers are drawn anew each time, everything else once per line.
     """
     moment = world.clock.at(time)
     chosen: dict[str, Pod] = {}
     choices: dict[str, str] = {}
-    node = pod.node if pod else draws.choice(world.nodes).name
+    joined = [one for one in world.nodes if world.placement.created(one) <= time]
+    node = pod.node if pod else draws.choice(joined or world.nodes).name
 
     def value(match: re.Match[str]) -> str:
         name, argument = match[1], match[2]
+        whole: str = match[0]
         if name == "int" and argument:
             low, high = argument.split(":")
             return str(draws.integer(int(low), int(high)))
@@ -173,11 +214,24 @@ def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) ->
                 chosen[argument] = draws.choice(alive)
             found = chosen[argument]
             return {"pod": found.name, "ip": found.ip, "poduid": found.uid}[name]
+        if name == "localpod":
+            here = [
+                one for one in world.all_pods() if one.node == node and one.running_since(time) is not None
+            ]
+            other = draws.choice(here) if here else None
+            return f"{other.workload.namespace}/{other.name}" if other else whole
+        if name == "rv":
+            return str(Revisions(world).at(time + float(argument or 0)))
+        if name == "pid":
+            return str(process_id(world, node))
         values: dict[str, str] = {
             "pod": pod.name if pod else "-",
-            "ip": pod.ip if pod else "10.20.10.5",
+            "ip": pod.ip if pod else world.node_addresses[node],
             "port": str(pod.workload.port or 8080) if pod else "8080",
             "node": node,
+            "nodeip": world.node_addresses[node],
+            "tag": pod.workload.image.rpartition(":")[2].lstrip("v") if pod else "-",
+            "up": _ready_of(world, pod, time),
             "iso": moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond // 1000:03d}",
             "mmdd": moment.strftime("%m%d"),
             "clock": moment.strftime("%H:%M:%S.%f"),
@@ -186,7 +240,6 @@ def fill(text: str, world: World, draws: Draws, time: float, pod: Pod | None) ->
             "apache": apache_time(moment).replace("/", "-").replace(":", " ", 1),
             "client": f"{draws.choice(['203.0.113', '198.51.100', '192.0.2'])}.{draws.integer(1, 254)}",
         }
-        whole: str = match[0]
         return values.get(name, whole)
 
     return _PLACEHOLDER.sub(value, text)

@@ -28,6 +28,9 @@ def pod(world: World, one: Pod, time: float) -> Manifest:
         annotations["kubernetes.io/limit-ranger"] = one.admitted.annotation
         stored = resources(one.admitted.requests, one.admitted.limits)
         spec["containers"] = [{**spec["containers"][0], "resources": stored}, *spec["containers"][1:]]
+    if workload.storage:
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"data-{one.name}"}}
+        spec["volumes"] = [claim, *spec.get("volumes", [])]
     revision = next((r for r in world.revisions[key_of(workload)] if r.number == one.revision), None)
     if revision and revision.annotation:
         annotations["kubectl.kubernetes.io/restartedAt"] = revision.annotation

@@ -25,7 +25,7 @@ API_VERSIONS = {
 
 
 def metadata(world: World, kind: str, namespace: str, name: str, created: float, **more: Any) -> Manifest:
-    """Metadata with uid, creation time and resource version."""
+    """Metadata with uid and creation time; the resource version is stamped when all objects are there."""
     entity = f"{namespace}/{kind}/{name}"
     made: Manifest = {"name": name}
     if namespace:
@@ -33,7 +33,7 @@ def metadata(world: World, kind: str, namespace: str, name: str, created: float,
     made |= {
         "uid": world.uid(entity),
         "creationTimestamp": world.clock.rfc3339(created),
-        "resourceVersion": str(world.draws("rv", entity).integer(71000000, 81999999)),
+        "resourceVersion": "0",
     }
     made |= {key: value for key, value in more.items() if value}
     return made
@@ -76,15 +76,27 @@ def resources(requests: Resources, limits: Resources) -> Manifest:
     return made
 
 
-def _probe(probe: Probe, period: int) -> Manifest:
-    scheme = "HTTPS" if probe.port in ("https", 6443) else "HTTP"
+def _probe(workload: Workload, probe: Probe, path: str) -> Manifest:
+    port: int | str = workload.port_name if probe.port in (None, workload.port) else workload.probe_port
     return {
         "failureThreshold": 3,
-        "httpGet": {"path": probe.path, "port": probe.port, "scheme": scheme},
-        "periodSeconds": period,
+        "httpGet": {"path": path, "port": port, "scheme": probe.scheme},
+        "periodSeconds": 10,
         "successThreshold": 1,
         "timeoutSeconds": probe.timeout_s,
     }
+
+
+def _ports(workload: Workload) -> list[Manifest]:
+    protocol = "UDP" if workload.port == 53 else "TCP"
+    ports: list[Manifest] = [
+        {"containerPort": workload.port, "name": workload.port_name, "protocol": protocol}
+    ]
+    if workload.port == 53:
+        ports.append({"containerPort": 53, "name": "dns-tcp", "protocol": "TCP"})
+    if workload.probe and workload.probe.port not in (None, workload.port):
+        ports.append({"containerPort": workload.probe.port, "name": "health", "protocol": "TCP"})
+    return ports
 
 
 def pod_spec(workload: Workload) -> Manifest:
@@ -100,17 +112,11 @@ def pod_spec(workload: Workload) -> Manifest:
     if workload.env_from:
         main["envFrom"] = [{"configMapRef": {"name": name}} for name in workload.env_from]
     if workload.port:
-        port_name = "dns" if workload.port == 53 else "http"
-        main["ports"] = [
-            {
-                "containerPort": workload.port,
-                "name": port_name,
-                "protocol": "UDP" if workload.port == 53 else "TCP",
-            }
-        ]
+        main["ports"] = _ports(workload)
     if workload.probe:
-        main["livenessProbe"] = _probe(workload.probe, 10)
-        main["readinessProbe"] = _probe(workload.probe, 10)
+        path = workload.probe.path
+        main["livenessProbe"] = _probe(workload, workload.probe, workload.probe.liveness_path or path)
+        main["readinessProbe"] = _probe(workload, workload.probe, path)
     main["resources"] = resources(workload.requests, workload.limits)
     main["terminationMessagePath"] = "/dev/termination-log"
     main["terminationMessagePolicy"] = "File"
@@ -122,6 +128,8 @@ def pod_spec(workload: Workload) -> Manifest:
     for name in workload.secrets:
         volumes.append({"name": name, "secret": {"defaultMode": 420, "secretName": name}})
         mounts.append({"mountPath": f"/etc/secrets/{name}", "name": name, "readOnly": True})
+    if workload.storage:
+        mounts.append({"mountPath": "/data", "name": "data"})
     if mounts:
         main["volumeMounts"] = mounts
     containers = [main]
@@ -132,6 +140,11 @@ def pod_spec(workload: Workload) -> Manifest:
                 "image": sidecar.image,
                 "imagePullPolicy": "IfNotPresent",
                 **({"args": list(sidecar.args)} if sidecar.args else {}),
+                **(
+                    {"ports": [{"containerPort": sidecar.port, "name": "http", "protocol": "TCP"}]}
+                    if sidecar.port
+                    else {}
+                ),
                 "resources": resources(sidecar.requests, sidecar.limits),
             }
         )
@@ -165,6 +178,41 @@ def _template(workload: Workload, revision: Revision | None = None, with_hash: b
     if annotations:
         made["annotations"] = annotations
     return {"metadata": made, "spec": pod_spec(workload)}
+
+
+def volume_claim(size: str) -> Manifest:
+    """What a StatefulSet asks for, and what its claims have."""
+    return {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": size}},
+        "storageClassName": "standard",
+        "volumeMode": "Filesystem",
+    }
+
+
+def volume_claims(world: World, workload: Workload, time: float) -> list[Manifest]:
+    """The claims of a StatefulSet's Pods."""
+    if workload.kind != "StatefulSet" or not workload.storage:
+        return []
+    made = []
+    names = sorted({pod.name for pod in world.pods[key_of(workload)] if pod.exists(time)})
+    for number, name in enumerate(names):
+        claim = f"data-{name}"
+        volume = f"pvc-{world.uid(f'{workload.namespace}/Volume/{claim}')}"
+        moment = world.created[key_of(workload)] + 3 + 40 * number
+        made.append(
+            {
+                "apiVersion": "v1",
+                "kind": "PersistentVolumeClaim",
+                "metadata": metadata(
+                    world, "PersistentVolumeClaim", workload.namespace, claim, moment,
+                    labels=selector_labels(workload),
+                ),
+                "spec": {**volume_claim(workload.storage), "volumeName": volume},
+                "status": {"phase": "Bound", "capacity": {"storage": workload.storage}},
+            }
+        )  # fmt: skip
+    return made
 
 
 def controller(world: World, workload: Workload, time: float) -> Manifest:
@@ -209,11 +257,15 @@ def controller(world: World, workload: Workload, time: float) -> Manifest:
             "replicas": workload.replicas, "selector": selector, "serviceName": workload.name,
             "template": _template(workload, newest),
         }  # fmt: skip
+        if workload.storage:
+            spec["volumeClaimTemplates"] = [
+                {"metadata": {"name": "data"}, "spec": volume_claim(workload.storage)}
+            ]
         status = {"replicas": len(alive), "readyReplicas": ready, "currentReplicas": len(alive)}
     else:
         spec = {
             "replicas": _replicas(world, workload, time),
-            "revisionHistoryLimit": 10,
+            "revisionHistoryLimit": world.history_limit[key],
             "selector": selector,
             "strategy": {
                 "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"},
@@ -259,8 +311,9 @@ def replica_sets(world: World, workload: Workload, time: float) -> list[Manifest
     """ReplicaSets of a Deployment, the old one kept at zero."""
     made = []
     key = key_of(workload)
-    for revision in world.revisions[key]:
+    for revision in [*world.history[key], *world.revisions[key]]:
         name = f"{workload.name}-{revision.hash}"
+        wanted = 1 if f"{workload.namespace}/{name}" in world.blocked else 0
         pods = [pod for pod in world.pods[key] if pod.revision == revision.number and pod.exists(time)]
         labels = {**pod_labels(revision.workload), "pod-template-hash": revision.hash}
         made.append(
@@ -274,7 +327,7 @@ def replica_sets(world: World, workload: Workload, time: float) -> list[Manifest
                     ownerReferences=owner_reference(world, "Deployment", workload.namespace, workload.name),
                 ),
                 "spec": {
-                    "replicas": len(pods),
+                    "replicas": max(wanted, len(pods)),
                     "selector": {
                         "matchLabels": {**selector_labels(workload), "pod-template-hash": revision.hash}
                     },
@@ -302,7 +355,15 @@ def service(world: World, workload: Workload) -> Manifest:
             {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
         ]
     else:
-        ports = [{"name": "http", "port": port, "protocol": "TCP", "targetPort": "http"}]
+        name_of_port = "http" if any(one.port for one in workload.sidecars) else workload.port_name
+        ports = [
+            {
+                "name": name_of_port,
+                "port": workload.serving_port,
+                "protocol": "TCP",
+                "targetPort": name_of_port,
+            }
+        ]
     return {
         "apiVersion": "v1",
         "kind": "Service",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from diagnose_bench.reconstruct.clock import STEP_S
+from diagnose_bench.reconstruct.draws import Draws
 from diagnose_bench.reconstruct.flow import Flow
 from diagnose_bench.reconstruct.pods import Pod, cores, mebibytes
 from diagnose_bench.reconstruct.requests import Trace
@@ -14,6 +17,8 @@ CALLS = "traces_span_metrics_calls_total"
 DURATION = "traces_span_metrics_duration_milliseconds"
 _BUCKETS = (50.0, 250.0, 1000.0, 5000.0)
 _STATE_S = 300
+_CLIMB_S = 420.0
+"""How long a container takes from its usual working set to its limit, where a kill is planned."""
 _OK, _ERROR = "STATUS_CODE_UNSET", "STATUS_CODE_ERROR"
 
 
@@ -41,7 +46,7 @@ def _times(interval: int, length: int) -> list[int]:
 
 def _calls(flow: Flow, store: MetricStore) -> None:
     """Counters of the span-metrics connector: every span that services make, by kind and status."""
-    interval = flow.world.spec.sampling.metric_interval_s
+    fine = flow.world.spec.sampling.metric_interval_s
     series: list[tuple[dict[str, str], list[float], list[float]]] = []
     for operation in flow.operations.values():
         if operation.external or operation.workload not in flow.world.workloads:
@@ -76,15 +81,16 @@ def _calls(flow: Flow, store: MetricStore) -> None:
         good, bad = float(draws.integer(90000, 9000000)), float(draws.integer(20, 900))
         # A series exists from the first error on; most operations never had one.
         fails = sum(failed) * STEP_S >= 1
+        interval = fine if labels["span_kind"] == "SPAN_KIND_SERVER" else 2 * fine
         for step in range(flow.n_steps + 1):
             if step * STEP_S % interval == 0:
                 store.add(CALLS, labels | {"status_code": _OK}, step * STEP_S, good, 0)
                 if fails:
                     store.add(CALLS, labels | {"status_code": _ERROR}, step * STEP_S, bad, 0)
             if step < flow.n_steps:
-                errors = draws.count(failed[step] * STEP_S) if fails else 0
+                errors = draws.arrivals(failed[step] * STEP_S) if fails else 0
                 bad += errors
-                good += max(0, draws.count(rate[step] * STEP_S) - errors)
+                good += draws.arrivals(max(0.0, rate[step] - failed[step]) * STEP_S)
 
 
 def _durations(flow: Flow, traces: list[Trace], store: MetricStore) -> None:
@@ -119,7 +125,6 @@ def _durations(flow: Flow, traces: list[Trace], store: MetricStore) -> None:
                     le = "+Inf" if bound is None else f"{bound:g}"
                     store.add(f"{DURATION}_bucket", labels | {"le": le}, step * STEP_S, count, 0)
                 store.add(f"{DURATION}_sum", labels, step * STEP_S, summed, 0)
-                store.add(f"{DURATION}_count", labels, step * STEP_S, total, 0)
             if step < flow.n_steps:
                 values = by_block.get(step // blocks, values)
                 made = draws.count(load[step] * STEP_S)
@@ -151,10 +156,9 @@ def _pods(world: World, store: MetricStore) -> None:
                 used = 0.0
             last_since = since if since is not None else last_since
             if since is not None and time % interval == 0:
-                store.add("container_memory_working_set_bytes", main, time, pod.memory[step] * 1048576, 0)
-                for sidecar in pod.workload.sidecars:
-                    value = sidecar.memory_mib * 1048576 * draws.uniform(0.99, 1.01)
-                    named = base | {"container": sidecar.name}
+                for name, level in _levels(pod, step, draws):
+                    value = _leading_up(pod, name, time, level) * 1048576
+                    named = base | {"container": name}
                     store.add("container_memory_working_set_bytes", named, time, value, 0)
                 if time % (2 * interval) == 0:
                     store.add("container_cpu_usage_seconds_total", main, time, used, 2)
@@ -166,6 +170,23 @@ def _pods(world: World, store: MetricStore) -> None:
             used += (pod.cpu[step] if since is not None else 0.0) * STEP_S
             periods += 150
             throttled += 150 * pod.workload.cpu.throttled * draws.uniform(0.9, 1.1)
+
+
+def _levels(pod: Pod, step: int, draws: Draws) -> list[tuple[str, float]]:
+    """Working set of each container in MiB, without what leads up to a planned kill."""
+    beside = [
+        (sidecar.name, sidecar.memory_mib * draws.uniform(0.99, 1.01)) for sidecar in pod.workload.sidecars
+    ]
+    return [(pod.container, pod.memory[step]), *beside]
+
+
+def _leading_up(pod: Pod, container: str, time: float, level: float) -> float:
+    """The working set on its way to the limit before a planned kill for memory."""
+    end = pod.next_end(time, container)
+    if end is None or not end.planned or end.reason != "OOMKilled":
+        return level
+    left = (end.at - time) / _CLIMB_S
+    return level + math.pow(max(0.0, 1 - left), 1.3) * max(0.0, 0.985 * end.memory_mib - level)
 
 
 def _state(pod: Pod, time: float, base: dict[str, str], main: dict[str, str], store: MetricStore) -> None:
@@ -232,21 +253,33 @@ def _wanted(world: World, key: str, time: float) -> int:
 
 
 def _nodes(world: World, store: MetricStore) -> None:
+    """Node series: what the Pods use, and what the system and everybody else use beside them."""
+    pods = world.all_pods()
     for node in world.nodes:
         draws = world.draws("node-metrics", node.name)
         busy = world.curve(node.cpu_points, draws.uniform(0.25, 0.5))
-        used = draws.uniform(0.35, 0.6) * node.memory_gib * 1073741824
+        capacity = node.memory_gib * 1024.0
+        here = [pod for pod in pods if pod.node == node.name]
+        system = draws.uniform(0.08, 0.12) * capacity
+        if node.role == "worker":
+            # Workers run Pods of many more namespaces than are shown.
+            system += draws.uniform(0.1, 0.25) * capacity
         idle = draws.uniform(1e6, 9e6)
-        load = 0.0
         for time in _times(120, world.clock.length_s):
-            share = min(0.999, busy(time) * draws.uniform(0.94, 1.06))
+            share = min(0.999, busy(time) * draws.uniform(0.97, 1.03))
             idle += node.cpu * 120 * (1 - share)
             load = share * node.cpu * draws.uniform(0.9, 1.3)
             labels = {"instance": node.name}
             store.add("node_cpu_seconds_total", labels | {"mode": "idle"}, time, idle, 2)
             store.add("node_load1", labels, time, load, 2)
-            available = node.memory_gib * 1073741824 - used * draws.uniform(0.99, 1.01)
-            store.add("node_memory_MemAvailable_bytes", labels, time, available, 0)
+            step = min(time // STEP_S, world.clock.n_steps - 1)
+            used = sum(
+                pod.memory[step] + sum(one.memory_mib for one in pod.workload.sidecars)
+                for pod in here
+                if pod.memory[step]
+            )
+            available = max(0.02 * capacity, capacity - system - used) * draws.uniform(0.995, 1.005)
+            store.add("node_memory_MemAvailable_bytes", labels, time, available * 1048576, 0)
     for job in ("kube-state-metrics", "node-exporter", "kubelet", "coredns", "apiserver", "otel-collector"):
         for time in _times(120, world.clock.length_s):
             value = 1.0
@@ -267,7 +300,8 @@ def _dns(flow: Flow, store: MetricStore) -> None:
     scale = dns.metric_scale
     for pod in pods:
         total = float(draws.integer(1000000, 90000000))
-        answers = {"NOERROR": total * 0.31, "NXDOMAIN": total * 0.68, "SERVFAIL": total * 0.001}
+        usual = flow.dns_missing[0]
+        answers = {"NOERROR": total * (0.998 - usual), "NXDOMAIN": total * usual, "SERVFAIL": total * 0.002}
         since = pod.running_since(0)
         for step in range(flow.n_steps + 1):
             time = step * STEP_S
@@ -283,11 +317,15 @@ def _dns(flow: Flow, store: MetricStore) -> None:
                 for code, value in answers.items():
                     store.add("coredns_dns_responses_total", labels | {"rcode": code}, time, value, 0)
             if step < flow.n_steps:
-                shares = [one.ready_share(step) for one in pods]
-                mine = pod.ready_share(step) / (sum(shares) or 1.0)
-                made = draws.count(flow.load[dns.server][step] * mine * STEP_S * scale)
+                made = draws.arrivals(pod.load[step] * STEP_S * scale)
                 total += made
-                for code, share in (("NOERROR", 0.31), ("NXDOMAIN", 0.685), ("SERVFAIL", 0.005)):
+                broken = 0.0012 + 0.03 * flow.dns_failure[step]
+                missing = flow.dns_missing[step] * (1 - broken) * draws.uniform(0.985, 1.015)
+                for code, share in (
+                    ("NOERROR", 1 - missing - broken),
+                    ("NXDOMAIN", missing),
+                    ("SERVFAIL", broken * draws.uniform(0.5, 1.5)),
+                ):
                     answers[code] += int(made * share)
 
 

@@ -7,12 +7,14 @@ import json
 from typing import Any
 
 from diagnose_bench.reconstruct import manifest_pods, manifests
-from diagnose_bench.reconstruct.events import failing_pods
+from diagnose_bench.reconstruct.clock import parse_moment
+from diagnose_bench.reconstruct.failing import failing_pods
 from diagnose_bench.reconstruct.manifests import Manifest, metadata, owner_reference
 from diagnose_bench.reconstruct.platform import standard
 from diagnose_bench.reconstruct.rules import rule_groups, rule_manifest_groups
 from diagnose_bench.reconstruct.spec import Failing, Node
 from diagnose_bench.reconstruct.world import DEFAULT_AGE, World, created_at
+from diagnose_bench.reconstruct.writes import stamp
 
 _CLUSTER_SCOPED = {
     "Namespace", "Node", "PriorityClass", "StorageClass", "ClusterRole", "ClusterRoleBinding",
@@ -41,6 +43,7 @@ def build_objects(world: World) -> list[Manifest]:
                 made.append(manifest_pods.pod(world, pod, time))
                 if workload.kind == "CronJob":
                     made.append(_job(world, key, pod.owner[1], pod.created, pod.completed))
+        made.extend(manifests.volume_claims(world, workload, time))
         if key in world.addresses:
             made.append(manifests.service(world, workload))
         scaler = manifests.autoscaler(world, workload, time)
@@ -59,8 +62,8 @@ def build_objects(world: World) -> list[Manifest]:
         made.append(_declared(world, raw))
     made += _mounted(world, {(one["kind"], _space(one), one["metadata"]["name"]) for one in made})
     for namespace in sorted({one["metadata"].get("namespace", "") for one in made} - {""}):
-        ages = [age for key, age in world.created.items() if key.startswith(f"{namespace}/")]
-        created = min(ages, default=-86400.0 * 300)
+        times = [one["metadata"]["creationTimestamp"] for one in made if _space(one) == namespace]
+        created = (parse_moment(min(times)) - world.clock.start).total_seconds()
         labels = {"kubernetes.io/metadata.name": namespace}
         made.append(
             {
@@ -72,6 +75,7 @@ def build_objects(world: World) -> list[Manifest]:
             }
         )
     made.sort(key=lambda one: (one["metadata"].get("namespace", ""), one["kind"], one["metadata"]["name"]))
+    stamp(world, made)
     return made
 
 
@@ -258,5 +262,11 @@ def _declared(world: World, raw: dict[str, Any]) -> Manifest:
     if not namespace and made["kind"] not in _CLUSTER_SCOPED:
         namespace = "default"
     base = metadata(world, made["kind"], namespace, given.pop("name"), seconds)
+    if given.pop("applied", False):
+        # kubectl apply keeps what it was given.
+        short = {key: base[key] for key in ("name", "namespace") if key in base}
+        applied: Manifest = {**made, "metadata": {"annotations": {}, **short}}
+        text = json.dumps(applied, separators=(",", ":"), sort_keys=True) + "\n"
+        given["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": text}
     made["metadata"] = {**base, **given}
     return made

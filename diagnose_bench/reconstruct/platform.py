@@ -40,7 +40,10 @@ def platform_workloads(cluster: Cluster) -> list[Workload]:
             f"$.cluster.platform: unknown standard workload {unknown[0]!r}. "
             f"Known: {', '.join(sorted(known))}."
         )
-    return [
-        Workload.model_validate({"name": name, **known[name], **cluster.override.get(name, {})})
-        for name in cluster.platform
-    ]
+    found = []
+    for name in cluster.platform:
+        given = {"name": name, **known[name], **cluster.override.get(name, {})}
+        # The cluster's own parts have its version.
+        given["image"] = given["image"].replace("{version}", cluster.version)
+        found.append(Workload.model_validate(given))
+    return found

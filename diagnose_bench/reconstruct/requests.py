@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from diagnose_bench.reconstruct.clock import STEP_S
 from diagnose_bench.reconstruct.draws import Draws
-from diagnose_bench.reconstruct.flow import Edge, Flow
+from diagnose_bench.reconstruct.flow import Edge, Flow, newest_template
 from diagnose_bench.reconstruct.pods import Pod
 from diagnose_bench.reconstruct.spec_workload import Operation
 
@@ -118,7 +118,11 @@ class _Request:
         """Serve one request; returns duration in ms, status, whether it failed, and the Pod."""
         flow, draws, step = self._flow, self._draws, self._trace.step
         pod = self._pick(operation, time)
-        own_time = draws.lognormal(operation.latency_ms * flow.slow[operation.id][step], operation.sigma)
+        newest = pod is not None and not operation.external and newest_template(flow.world, pod)
+        slow, own_failure = flow.slow[operation.id][step], flow.own_failure[operation.id][step]
+        if operation.trouble_of == "new" and not newest:
+            slow, own_failure = flow.slow[operation.id][0], flow.own_failure[operation.id][0]
+        own_time = draws.lognormal(operation.latency_ms * slow, operation.sigma)
         if operation.external or pod is None:
             failed = draws.chance(flow.failure[operation.id][step])
             return own_time, operation.error_status if failed else operation.success_status, failed, pod
@@ -131,6 +135,8 @@ class _Request:
         if operation.other_share and draws.chance(self._flow.world.curve(operation.other_share, 0)(time)):
             status = operation.other_status
         for edge in flow.edges[operation.id]:
+            if edge.call.revision and (edge.call.revision == "new") != newest:
+                continue
             if not draws.chance(edge.call.share):
                 continue
             elapsed, call_cause, called, answered = self._call(edge, pod, clock, span_id, path)
@@ -143,7 +149,7 @@ class _Request:
                 break
         duration = (clock - time) * 1000 + own_time * 0.6
         # Own failures are independent of the calls' in the flow, so they are drawn always.
-        own = draws.chance(flow.own_failure[operation.id][step])
+        own = draws.chance(own_failure)
         if failed:
             status = self._status(operation, cause)
         elif own:
@@ -218,7 +224,9 @@ class _Request:
                 took = min(served + draws.uniform(0.3, 2.5), edge.call.timeout_ms * 0.995)
                 cause = edge.target.error_cause if failed else ""
                 answered = answered if not edge.target.external else 0
-        host = self._host(edge, time)
+        host = edge.call.host or _host(edge.target)
+        if cause == edge.target.error_cause and edge.call.failing_host:
+            host = edge.call.failing_host
         attributes: dict[str, str | int] = {"server.address": host}
         if edge.target.external:
             attributes["peer.service"] = edge.target.workload.split("/")[-1]
@@ -266,16 +274,9 @@ class _Request:
         return self._draws.choice(ready) if ready else None
 
     def _lost(self, operation: Operation, time: float) -> Pod | None:
-        pods = [pod for pod in self._flow.world.pods.get(operation.workload, []) if pod.exists(time)]
+        pods = [pod for pod in self._flow.world.pods.get(operation.workload, []) if pod.serves(time)]
         away = [pod for pod in pods if not pod.ready(time)]
         return self._draws.choice(away or pods) if pods else None
-
-    def _host(self, edge: Edge, time: float) -> str:
-        host = edge.call.host or _host(edge.target)
-        for clock, later in edge.call.host_changes:
-            if self._flow.world.clock.seconds(clock) <= time:
-                host = later
-        return host
 
     def _path(self, operation: Operation, paths: list[str]) -> str:
         path = self._draws.choice(paths) if paths else operation.name.split()[-1]

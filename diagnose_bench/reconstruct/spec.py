@@ -43,7 +43,8 @@ class Rollout(SpecModel):
     ready_after: int | None = None
     """Number of new Pods that still become ready; later ones hang until the end."""
     why: Literal["rollout", "restart"] = "rollout"
-    revision: int | None = None
+    blocked: str | None = None
+    """No Pod of the new ReplicaSet can be created: the API server's message."""
 
 
 class Kill(SpecModel):
@@ -57,6 +58,8 @@ class Kill(SpecModel):
     exit_code: int = 137
     probe: bool = False
     """Killed by the kubelet after failed liveness probes."""
+    last_words: str = ""
+    """The line that the container writes before it ends."""
 
 
 class Scale(SpecModel):
@@ -85,6 +88,7 @@ class NotReady(SpecModel):
     end: ClockText
     share: float = 1.0
     message: str = "Readiness probe failed: HTTP probe failed with statuscode: 503"
+    """``{probe}`` stands for the URL of the Pod's own probe."""
 
 
 class Failing(SpecModel):
@@ -152,6 +156,12 @@ class ExtraLog(SpecModel):
     jitter: bool = True
     sequence: bool = False
     """Take the texts in turn, not at random."""
+    pods: Literal["all", "old", "new"] = "all"
+    """Pods of the template before, or after, the window's rollout."""
+    watches: WorkloadKey | None = None
+    """Health checks of another workload: `texts` while its Pod is ready ({ip} is that Pod's) ..."""
+    down_texts: list[str] = Field(default_factory=list)
+    """... and these when it is not."""
 
 
 class Rule(SpecModel):

@@ -58,6 +58,8 @@ class Memory(SpecModel):
     noise: float = 0.01
     started: float | None = None
     """Working set just after a start, where it differs from the base."""
+    pace: float = 0.6
+    """Share of the way to its target that the working set goes in one simulation step."""
 
 
 class Cpu(SpecModel):
@@ -75,7 +77,11 @@ class Probe(SpecModel):
     """HTTP readiness and liveness probe."""
 
     path: str = "/healthz"
-    port: int | str = "http"
+    liveness_path: str | None = None
+    """Where it differs from the readiness probe's."""
+    port: int | None = None
+    """The main container's own port when not given, by its name."""
+    scheme: Literal["HTTP", "HTTPS"] = "HTTP"
     timeout_s: int = 1
 
 
@@ -88,6 +94,8 @@ class Container(SpecModel):
     limits: Resources = Resources()
     args: list[str] = []
     memory_mib: float = 40
+    port: int | None = None
+    """The port behind the Service, where a second container serves it."""
 
 
 class Autoscaler(SpecModel):
@@ -96,6 +104,13 @@ class Autoscaler(SpecModel):
     min: int
     max: int
     target_cpu: int = 70
+
+
+_PORT_NAMES = {
+    53: "dns", 443: "https", 2222: "ssh", 4317: "otlp-grpc", 5432: "postgresql", 6379: "redis",
+    6443: "https", 8075: "grpc", 8443: "https", 9000: "fastcgi", 9443: "https", 10250: "https",
+    11211: "memcache", 11213: "memcache",
+}  # fmt: skip
 
 
 class Workload(SpecModel):
@@ -142,6 +157,29 @@ class Workload(SpecModel):
     pod_annotations: dict[str, str] = {}
     pod_spec: dict[str, Any] = {}
     """Merged into the pod template's spec as it is."""
+    storage: str | None = None
+    """Size of each Pod's volume; StatefulSets only."""
+
+    @property
+    def port_name(self) -> str:
+        """Name of the main container's port."""
+        return _PORT_NAMES.get(self.port or 0, "http")
+
+    @property
+    def serving_port(self) -> int:
+        """Port that clients reach."""
+        behind = [one.port for one in self.sidecars if one.port]
+        return behind[0] if behind else self.port or 8080
+
+    @property
+    def probe_port(self) -> int:
+        """Port that the kubelet asks."""
+        return (self.probe.port if self.probe else None) or self.port or 8080
+
+    @property
+    def images(self) -> list[tuple[str, str]]:
+        """Containers with their images, the main one first."""
+        return [(self.container or self.name, self.image), *((one.name, one.image) for one in self.sidecars)]
 
 
 class Call(SpecModel):
@@ -157,12 +195,14 @@ class Call(SpecModel):
     """DNS queries per attempt."""
     fresh: float = 0
     """Share of attempts that cannot go on without a fresh DNS answer."""
-    dns_profile: Points = []
-    """Factor on `lookups` and `fresh` over time."""
     host: str | None = None
     """Host name the caller uses, for its messages."""
-    host_changes: list[tuple[ClockText, str]] = []
-    """[clock, host]: later values of `host`."""
+    failing_host: str | None = None
+    """Host name of the attempts that the target fails, where it is another one."""
+    revision: Literal["old", "new"] | None = None
+    """Only Pods of the template before, or after, the window's rollout make this call."""
+    stalls: Points = []
+    """Share of attempts that the caller itself is too slow for: the target answers, the time is over."""
 
 
 class Operation(SpecModel):
@@ -187,6 +227,8 @@ class Operation(SpecModel):
     """How a failure of an uninstrumented operation looks to its caller."""
     slow: Points = []
     """Factor on the latency over time."""
+    trouble_of: Literal["all", "new"] = "all"
+    """Whether `errors` and `slow` concern all Pods or only those of the newest template."""
     success_status: int = 200
     other_status: int = 404
     other_share: Points = []

@@ -27,7 +27,12 @@ def entity(manifest: Manifest) -> str:
 
 def build_topology(flow: Flow, objects: list[Manifest]) -> dict[str, Any]:
     """Nodes and edges in a fixed order."""
-    chosen = [one for one in objects if one["kind"] in _NODE_KINDS]
+    # An inventory lists what runs: ReplicaSets kept for a rollback alone are left out.
+    chosen = [
+        one
+        for one in objects
+        if one["kind"] in _NODE_KINDS and not (one["kind"] == "ReplicaSet" and not one["spec"]["replicas"])
+    ]
     by_key = {
         (one["metadata"].get("namespace", ""), one["kind"], one["metadata"]["name"]): entity(one)
         for one in chosen

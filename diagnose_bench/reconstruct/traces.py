@@ -10,9 +10,13 @@ from diagnose_bench.reconstruct.requests import Span, Trace
 
 def kept_traces(traces: list[Trace], n_spans: int) -> list[Trace]:
     """Head sampling: every request has the same chance, whatever became of it."""
-    total = sum(len(trace.spans) for trace in traces)
-    share = n_spans / total if total else 0.0
-    return [trace for trace in traces if trace.keep < share]
+    kept, total = set(), 0
+    for trace in sorted(traces, key=lambda one: (one.keep, one.trace_id)):
+        if total >= n_spans:
+            break
+        kept.add(trace.trace_id)
+        total += len(trace.spans)
+    return [trace for trace in traces if trace.trace_id in kept]
 
 
 def span_lines(traces: list[Trace], clock: Clock) -> list[str]:

@@ -5,8 +5,9 @@ A voice renders what a simulated request did; it never adds knowledge of its own
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from diagnose_bench.reconstruct.clock import Clock
@@ -34,8 +35,9 @@ def apache_time(moment: datetime) -> str:
 class Voice:
     """Renders lines; one instance per scenario, since it draws addresses and ids."""
 
-    def __init__(self, clock: Clock, draws: Draws) -> None:
+    def __init__(self, clock: Clock, draws: Draws, addresses: Mapping[str, str]) -> None:
         self._clock = clock
+        self.addresses = addresses
         self._draws = draws
         self._serial = 4000000 + draws.integer(0, 900000)
 
@@ -75,7 +77,7 @@ class Voice:
 def _upstream(visit: Visit) -> tuple[str, str]:
     if visit.upstream is None:
         return "-", "-"
-    return f"{visit.upstream.ip}:{visit.upstream.workload.port or 8080}", visit.upstream.workload.name
+    return f"{visit.upstream.ip}:{visit.upstream.workload.serving_port}", visit.upstream.workload.name
 
 
 def _nginx_access(voice: Voice, visit: Visit) -> str:
@@ -144,11 +146,12 @@ def _target(failure: Failure) -> str:
 
 
 def _port(failure: Failure) -> int:
-    return failure.upstream.workload.port or 8080 if failure.upstream else 8080
+    return failure.upstream.workload.serving_port if failure.upstream else 8080
 
 
 def _address(voice: Voice, failure: Failure) -> str:
-    return failure.upstream.ip if failure.upstream else f"10.96.{voice.draw().integer(1, 250)}.17"
+    service = voice.addresses.get(failure.edge.target.workload)
+    return service or (failure.upstream.ip if failure.upstream else failure.host)
 
 
 def _node_failure(voice: Voice, failure: Failure) -> str:
@@ -300,13 +303,14 @@ def _registry_access(voice: Voice, visit: Visit) -> str:
 
 
 def _traefik_access(voice: Voice, visit: Visit) -> str:
-    address, name = _upstream(visit)
-    namespace = visit.upstream.workload.namespace if visit.upstream else "-"
+    address, _ = _upstream(visit)
+    route = visit.operation.name.split()[-1]
+    router = f"{visit.pod.workload.namespace}-{route}-{hashlib.sha256(route.encode()).hexdigest()[:20]}"
     size = int((visit.operation.size if not visit.failed else 21) * voice.draw().uniform(0.7, 1.4))
     return (
         f"{voice.client()} - - [{apache_time(voice.moment(visit.time))} +0000] "
         f'"{visit.operation.name.split()[0]} {visit.path} HTTP/1.1" {visit.status} {size} '
-        f'"-" "{voice.agent(visit)}" {voice.serial()} "{namespace}-{name}@kubernetescrd" '
+        f'"-" "{voice.agent(visit)}" {voice.serial()} "{router}@kubernetescrd" '
         f'"http://{address}" {visit.duration_ms:.0f}ms'
     )
 

@@ -6,7 +6,10 @@ flow simulation's.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,9 +18,11 @@ from diagnose_bench.errors import SuiteError
 from diagnose_bench.reconstruct.admission import admit
 from diagnose_bench.reconstruct.clock import Clock, Curve
 from diagnose_bench.reconstruct.draws import Draws
+from diagnose_bench.reconstruct.history import earlier_template
+from diagnose_bench.reconstruct.placement import Placement
 from diagnose_bench.reconstruct.platform import platform_workloads
 from diagnose_bench.reconstruct.pods import Pod
-from diagnose_bench.reconstruct.spec import Node, Rollout, Specification
+from diagnose_bench.reconstruct.spec import Kill, Node, Rollout, Specification
 from diagnose_bench.reconstruct.spec_workload import Points, Workload
 
 
@@ -40,6 +45,7 @@ class World:
     clock: Clock
     workloads: dict[str, Workload]
     nodes: list[Node]
+    placement: Placement
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     revisions: dict[str, list[Revision]] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
@@ -48,6 +54,12 @@ class World:
     created: dict[str, float] = field(default_factory=dict)
     """When each controller was created; its present template is younger."""
     pod_addresses: set[str] = field(default_factory=set)
+    history: dict[str, list[Revision]] = field(default_factory=dict)
+    """Templates from before `revisions` whose ReplicaSets are kept, oldest first."""
+    history_limit: dict[str, int] = field(default_factory=dict)
+    """``revisionHistoryLimit`` of each Deployment."""
+    blocked: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """ReplicaSets whose Pods cannot be created: since when, and the API server's answer."""
 
     def draws(self, *names: str) -> Draws:
         """A stream of its own for a purpose."""
@@ -103,10 +115,13 @@ def build_world(spec: Specification) -> World:
     workloads: dict[str, Workload] = {}
     for workload in [*platform_workloads(spec.cluster), *spec.workloads]:
         workloads[key_of(workload)] = workload
-    world = World(spec, spec.clock(), workloads, spec.cluster.nodes)
+    clock = spec.clock()
+    world = World(spec, clock, workloads, spec.cluster.nodes, Placement(spec, clock))
     network = world.draws("addresses")
     for index, node in enumerate(world.nodes):
-        world.node_addresses[node.name] = f"10.20.{index // 3 + 10}.{network.integer(4, 250)}"
+        named = re.fullmatch(r"ip-(\d+)-(\d+)-(\d+)-(\d+)", node.name)
+        drawn = f"10.20.{index // 3 + 10}.{network.integer(4, 250)}"
+        world.node_addresses[node.name] = ".".join(named.groups()) if named else drawn
     for key, workload in workloads.items():
         if workload.service and workload.port:
             prefix = spec.cluster.service_network
@@ -117,26 +132,64 @@ def build_world(spec: Specification) -> World:
     for key in workloads:
         _first_pods(world, key)
     _check_names(world)
-    for rollout in spec.rollouts:
-        _roll_out(world, rollout)
-    for scale in spec.scales:
-        _scale(world, scale.workload, world.clock.seconds(scale.at), scale.to)
-    for drain in spec.drains:
-        _drain(world, drain.node, world.clock.seconds(drain.at), drain.pace_s)
+    actions: list[tuple[float, Callable[[], None]]] = [
+        *((clock.seconds(one.at), partial(_roll_out, world, one)) for one in spec.rollouts),
+        *(
+            (clock.seconds(one.at), partial(_scale, world, one.workload, clock.seconds(one.at), one.to))
+            for one in spec.scales
+        ),
+        *(
+            (clock.seconds(one.at), partial(_drain, world, one.node, clock.seconds(one.at), one.pace_s))
+            for one in spec.drains
+        ),
+    ]
+    for _, action in sorted(actions, key=lambda one: one[0]):
+        action()
     for kill in spec.kills:
-        draws = world.draws("kill", kill.workload, kill.at[0])
-        for at in kill.at:
-            for pod in _alive(world, kill.workload, world.clock.seconds(at)):
-                if kill.pods is None or pod.index in kill.pods:
-                    moment = world.clock.seconds(at) + draws.uniform(0, 6)
-                    pod.kill(moment, kill.reason, kill.exit_code, container=kill.container, probe=kill.probe)
+        _kill(world, kill)
     for window in spec.not_ready:
         draws = world.draws("not-ready", window.workload, window.start)
         for pod in world.pods[window.workload]:
             if draws.chance(window.share):
-                start = world.clock.seconds(window.start) + draws.uniform(0, 20)
-                pod.unready.append((start, world.clock.seconds(window.end), window.message))
+                start = clock.seconds(window.start) + draws.uniform(0, 20)
+                message = window.message.replace("{probe}", pod.probe_url())
+                pod.unready.append((start, clock.seconds(window.end), message))
+    for key in workloads:
+        _remember(world, key)
     return world
+
+
+def _kill(world: World, kill: Kill) -> None:
+    draws = world.draws("kill", kill.workload, kill.at[0])
+    for at in kill.at:
+        for pod in _alive(world, kill.workload, world.clock.seconds(at)):
+            if kill.pods is None or pod.index in kill.pods:
+                moment = world.clock.seconds(at) + draws.uniform(0, 6)
+                limit = pod.memory_limit(kill.container or pod.container)
+                pod.kill(
+                    moment, kill.reason, kill.exit_code, container=kill.container, probe=kill.probe,
+                    memory_mib=limit or 0.0, planned=True, last_words=kill.last_words,
+                )  # fmt: skip
+
+
+def _remember(world: World, key: str) -> None:
+    """The ReplicaSets that a Deployment keeps from before the window."""
+    workload = world.workloads[key]
+    if workload.kind != "Deployment":
+        return
+    draws = world.draws("history", key)
+    first = world.revisions[key][0]
+    limit = draws.integer(1, 3)
+    kept = max(0, min(limit - (len(world.revisions[key]) - 1), first.number - 1))
+    world.history_limit[key] = limit
+    template, moment = first.workload, first.created
+    made: list[Revision] = []
+    for back in range(1, kept + 1):
+        moment -= (moment - world.created[key]) * draws.uniform(0.06, 0.4)
+        template, restarted = earlier_template(template, draws)
+        annotation = world.clock.rfc3339(moment) if restarted else None
+        made.insert(0, Revision(first.number - back, draws.template_hash(), template, moment, annotation))
+    world.history[key] = made
 
 
 def _check_names(world: World) -> None:
@@ -167,15 +220,7 @@ def _check_names(world: World) -> None:
 
 
 def _alive(world: World, key: str, time: float) -> list[Pod]:
-    return [pod for pod in world.pods[key] if pod.exists(time)]
-
-
-def _eligible(world: World, workload: Workload) -> list[Node]:
-    if workload.nodes == "all" or workload.kind == "DaemonSet":
-        return world.nodes
-    role = "control-plane" if workload.nodes == "control-plane" or workload.kind == "Static" else "worker"
-    found = [node for node in world.nodes if node.role == role]
-    return found or world.nodes
+    return [pod for pod in world.pods[key] if pod.serves(time)]
 
 
 def _first_pods(world: World, key: str) -> None:
@@ -189,22 +234,22 @@ def _first_pods(world: World, key: str) -> None:
     if workload.kind == "CronJob":
         _cron_pods(world, key)
         return
-    nodes = _eligible(world, workload)
-    replicas = len(nodes) if workload.kind in ("DaemonSet", "Static") else workload.replicas
-    offset = draws.integer(0, 30)
+    everywhere = workload.kind in ("DaemonSet", "Static")
+    replicas = len(world.placement.of_role(workload)) if everywhere else workload.replicas
+    offset = 0 if everywhere else draws.integer(0, 30)
     ages = workload.pods_days_ago
+    rolled_out = 0.0
     for index in range(replicas):
-        node = nodes[(index + offset) % len(nodes)]
         if ages is None:
             moment = -86400.0 * workload.days_ago * 0.6 * draws.uniform(0.97, 1.0)
         else:
             age = ages[min(index, len(ages) - 1)] if isinstance(ages, list) else ages
             moment = -86400.0 * age - 37.0 * index - draws.uniform(0, 9)
+        rolled_out = min(rolled_out, moment - 2.0)
+        node, moment = world.placement.long_ago(workload, index + offset, moment, draws)
         pod = _new_pod(world, key, index, node.name, moment)
         pod.initial_restarts = workload.restarts[index] if index < len(workload.restarts) else 0
-    if world.pods[key]:
-        oldest = min(pod.created for pod in world.pods[key])
-        world.revisions[key] = [Revision(number, template, workload, oldest - 2.0)]
+    world.revisions[key] = [Revision(number, template, workload, max(created, rolled_out))]
 
 
 def _new_pod(world: World, key: str, index: int, node: str, created: float, ready: bool = True) -> Pod:
@@ -241,8 +286,28 @@ def _new_pod(world: World, key: str, index: int, node: str, created: float, read
         admit(workload, ranges),
         never_ready=not ready, start_delay=round(draws.uniform(1.2, 3.5), 3),
     )  # fmt: skip
+    _pull(world, pod, draws)
     world.pods[key].append(pod)
     return pod
+
+
+def _pull(world: World, pod: Pod, draws: Draws) -> None:
+    """Images that the node does not have yet; a CronJob's were pulled by its runs before."""
+    if pod.created < -3600 or pod.workload.kind == "CronJob":
+        return
+    there = {
+        image
+        for key in world.workloads
+        for other in world.pods.get(key, [])
+        if other.node == pod.node and other.created < pod.created
+        for _, image in other.workload.images
+    }
+    for container, image in pod.workload.images:
+        if image not in there:
+            seconds = world.draws("pull", image).uniform(1.6, 9.0) * draws.uniform(0.75, 1.4)
+            pod.pulls[container] = round(seconds, 3)
+            there.add(image)
+    pod.start_delay += sum(pod.pulls.values())
 
 
 def _free_address(world: World, prefix: str, draws: Draws) -> str:
@@ -268,23 +333,31 @@ def _roll_out(world: World, rollout: Rollout) -> None:
     draws = world.draws("rollout", key, rollout.at)
     world.revisions[key][-1] = Revision(old.number, old.hash, before, old.created, old.annotation)
     annotation = world.clock.rfc3339(at) if rollout.why == "restart" else None
-    world.revisions[key].append(Revision(old.number + 1, draws.template_hash(), present, at, annotation))
-    nodes = _eligible(world, present)
-    offset = draws.integer(0, len(nodes) - 1)
-    for number, pod in enumerate(_alive(world, key, at)):
+    made_hash = draws.template_hash()
+    world.revisions[key].append(Revision(old.number + 1, made_hash, present, at, annotation))
+    alive = _alive(world, key, at)
+    for pod in alive:
         pod.workload = before if before.kind != "StatefulSet" else pod.workload
-        start = at + 1.0 + number * rollout.pace_s + draws.uniform(0, 2)
+    if rollout.blocked:
+        world.blocked[f"{present.namespace}/{present.name}-{made_hash}"] = (at, rollout.blocked)
+        return
+    offset = draws.integer(0, 5)
+    begun = at + 1.0
+    for number, pod in enumerate(alive):
+        start = begun + draws.uniform(0, 2)
+        begun += rollout.pace_s * draws.uniform(0.85, 1.15)
         ready = rollout.ready_after is None or number < rollout.ready_after
         same_node = present.kind in ("DaemonSet", "StatefulSet", "Static")
         if same_node:
-            pod.deleted = start
-            start += draws.uniform(2, 5)
+            pod.end(start, draws.uniform(2, 9))
+            start = (pod.deleted or start) + draws.uniform(0.2, 0.9)
             node = pod.node
         else:
+            nodes = world.placement.open(present, start)
             node = nodes[(number + offset) % len(nodes)].name
         made = _new_pod(world, key, pod.index, node, start, ready)
         if not same_node and ready:
-            pod.deleted = start + made.start_delay + present.ready_after_s + draws.uniform(0.5, 2)
+            pod.end(made.started + present.ready_after_s + draws.uniform(0.5, 2), draws.uniform(1.3, 14))
         if not ready:
             break
 
@@ -292,28 +365,31 @@ def _roll_out(world: World, rollout: Rollout) -> None:
 def _scale(world: World, key: str, at: float, to: int) -> None:
     alive = _alive(world, key, at)
     draws = world.draws("scale", key, str(at))
-    nodes = _eligible(world, world.workloads[key])
+    nodes = world.placement.open(world.workloads[key], at)
     for index in range(len(alive), to):
         node = nodes[(index + draws.integer(0, 1)) % len(nodes)].name
         _new_pod(world, key, index, node, at + draws.uniform(0.2, 0.8))
     for pod in alive[to:]:
-        pod.deleted = at + draws.uniform(0.2, 2)
+        pod.end(at + draws.uniform(0.2, 2), draws.uniform(1.3, 14))
 
 
 def _drain(world: World, node: str, at: float, pace_s: float) -> None:
     draws = world.draws("drain", node)
-    number = 0
+    moment = at + 4
     for key in world.workloads:
         workload = world.workloads[key]
         if workload.kind in ("DaemonSet", "Static", "CronJob"):
             continue
-        targets = [one for one in _eligible(world, workload) if one.name != node]
         for pod in _alive(world, key, at):
             if pod.node == node:
-                moment = at + 4 + number * pace_s + draws.uniform(0, 3)
-                pod.deleted = moment
-                _new_pod(world, key, pod.index, draws.choice(targets).name, moment + draws.uniform(0.1, 0.4))
-                number += 1
+                moment += draws.uniform(0.15, 1.9) * pace_s
+                pod.end(moment, draws.uniform(1.5, 24))
+                # A StatefulSet's Pod has its name back only when the old one is gone.
+                again = moment + draws.uniform(0.1, 0.4)
+                if workload.kind == "StatefulSet" and pod.deleted is not None:
+                    again = pod.deleted + draws.uniform(0.2, 0.9)
+                target = draws.choice(world.placement.open(workload, again)).name
+                _new_pod(world, key, pod.index, target, again)
 
 
 def _cron_pods(world: World, key: str) -> None:
@@ -321,12 +397,11 @@ def _cron_pods(world: World, key: str) -> None:
     minutes = int((workload.schedule or "*/15").split()[0].lstrip("*/") or 15)
     draws = world.draws("cron", key)
     first = int(world.clock.unix(0)) // 60
-    nodes = _eligible(world, workload)
     for minute in range(first - 3 * minutes, int(world.clock.unix(world.clock.length_s)) // 60):
         if minute % minutes:
             continue
         created = minute * 60 - world.clock.unix(0) + draws.uniform(0.1, 0.6)
-        pod = _new_pod(world, key, 0, nodes[draws.integer(0, len(nodes) - 1)].name, created)
+        pod = _new_pod(world, key, 0, draws.choice(world.placement.open(workload, created)).name, created)
         job = f"{workload.name}-{minute}"
         pod.owner = ("Job", job)
         pod.name = f"{job}-{draws.pod_suffix()}"

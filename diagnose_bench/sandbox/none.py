@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
-from diagnose_bench.sandbox import arguments, messages
+from diagnose_bench.sandbox import arguments
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.leftovers import remove_claimed
@@ -53,7 +52,6 @@ class UnsandboxedShell:
             raise SandboxUnavailableError(
                 "--toolbox and --audit need a sandbox: leave them out with --sandbox none."
             )
-        print(messages.WITHOUT_SANDBOX, file=sys.stderr)
         self.snapshot = snapshot.resolve()
         self.scratch = scratch.resolve()
         self.limits = limits

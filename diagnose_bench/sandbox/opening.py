@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from diagnose_bench.errors import SandboxPolicyError, UsageError
-from diagnose_bench.sandbox import policy
+from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
 from diagnose_bench.sandbox.container import ENGINES, ContainerSandbox
@@ -33,6 +33,7 @@ def open_sandbox(
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
     extras: Extras = NO_EXTRAS,
+    warn: bool = True,
 ) -> Sandbox:
     """Open a sandbox over one snapshot, for one trial.
 
@@ -52,6 +53,8 @@ def open_sandbox(
         Truths, runs and whatever else must not be visible, beside the project's own folders.
     extras : Extras
         Toolbox, decoys, observer.
+    warn : bool
+        Whether ``none`` says on stderr what it is; False where that was said already.
 
     Raises
     ------
@@ -69,7 +72,11 @@ def open_sandbox(
             print(chosen.note, file=sys.stderr)
         backend = chosen.backend
     make = _maker(backend)
-    uid = None if backend == "none" else dropped_id()
+    uid = None
+    if backend != "none":
+        uid = dropped_id()
+    elif warn:
+        print(messages.WITHOUT_SANDBOX, file=sys.stderr)
     own = scratch is None
     home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
@@ -108,7 +115,7 @@ def _made(folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise SandboxPolicyError(
-            f"{folder}: cannot be the scratch folder: it cannot be made: {error.strerror}."
+            f"{folder}: cannot be the scratch folder: it cannot be made: {policy.refusal(folder, error)}."
         ) from error
     return folder
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import sys
 from collections.abc import Iterable, Sequence
@@ -123,7 +124,23 @@ def _no_folder(path: Path) -> str | None:
     except FileNotFoundError:
         return "does not exist"
     except OSError as error:
-        return f"cannot be entered ({error.strerror})"
+        return f"cannot be entered: {refusal(path, error)}"
+
+
+def refusal(path: Path, error: OSError) -> str:
+    """Why the caller cannot get to a path: the folder in the way if there is one, and what to do."""
+    real = path.resolve()
+    closed = next((folder for folder in reversed(real.parents) if _is_closed(folder)), None)
+    if closed is None:
+        return f"{error.strerror}. Choose another folder"
+    return f"{closed} is closed to you. Run chmod u+x on it if it is yours, or choose another folder"
+
+
+def _is_closed(folder: Path) -> bool:
+    try:
+        return stat.S_ISDIR(folder.stat().st_mode) and not os.access(folder, os.X_OK)
+    except OSError:
+        return False
 
 
 def _scratch_message(scratch: Path, path: Path) -> str:

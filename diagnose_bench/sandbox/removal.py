@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def open_folder(name: str, parent: int) -> int:
-    """Open a folder below `parent` without following a link, making it accessible to us first.
+def open_folder(name: str | Path, parent: int | None = None) -> int:
+    """Open a folder, below `parent` if one is given, without following a link; made accessible to us first.
 
     Notes
     -----
@@ -24,8 +24,9 @@ def open_folder(name: str, parent: int) -> int:
     """
     handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
-        if os.fstat(handle).st_mode & stat.S_IRWXU != stat.S_IRWXU:
-            os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(f"/proc/self/fd/{handle}", mode | stat.S_IRWXU)
         return os.open(f"/proc/self/fd/{handle}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     finally:
         os.close(handle)
@@ -40,7 +41,7 @@ def remove_tree(folder: Path) -> None:
     folder that does not exist is fine; what cannot be removed stays.
     """
     with contextlib.suppress(OSError):
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = open_folder(folder)
         try:
             _empty(top)
         finally:
@@ -51,7 +52,7 @@ def remove_tree(folder: Path) -> None:
 def empty_folder(folder: str) -> None:
     """Remove all that lies in a folder, as far as that is allowed."""
     with contextlib.suppress(OSError):
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = open_folder(folder)
         try:
             _empty(top)
         finally:

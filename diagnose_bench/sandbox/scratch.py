@@ -45,7 +45,7 @@ def measure(folder: Path, max_bytes: int, max_entries: int) -> Usage:
     open_folders: list[int] = []
     names: list[list[str]] = []
     try:
-        open_folders.append(os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        open_folders.append(open_folder(folder))
         names.append(os.listdir(open_folders[-1]))
         while names:
             if not names[-1]:
@@ -67,11 +67,19 @@ def measure(folder: Path, max_bytes: int, max_entries: int) -> Usage:
             if stat.S_ISDIR(status.st_mode):
                 if len(open_folders) >= SCRATCH_MAX_DEPTH:
                     return Usage(n_bytes, n_entries, whole=False)
-                with contextlib.suppress(OSError):
-                    open_folders.append(open_folder(name, open_folders[-1]))
-                    names.append(os.listdir(open_folders[-1]))
-    except OSError:
+                try:
+                    inner = open_folder(name, open_folders[-1])
+                except (FileNotFoundError, NotADirectoryError):
+                    continue  # gone again
+                open_folders.append(inner)
+                names.append([])
+                with contextlib.suppress(FileNotFoundError):  # gone again
+                    names[-1] = os.listdir(inner)
+    except FileNotFoundError:
         return Usage(n_bytes, n_entries)
+    except OSError:
+        # What cannot be looked into is not known to be empty.
+        return Usage(n_bytes, n_entries, whole=False)
     finally:
         for descriptor in open_folders:
             os.close(descriptor)

@@ -23,6 +23,12 @@ def _diagnosis() -> dict[str, Any]:
     return diagnosis_schema()
 
 
+def _diagnosis_row() -> dict[str, Any]:
+    from diagnose_bench.diagnosis_row import diagnosis_row_schema
+
+    return diagnosis_row_schema()
+
+
 def _ground_truth() -> dict[str, Any]:
     from diagnose_bench.ground_truth import ground_truth_schema
 
@@ -42,15 +48,17 @@ def _snapshot() -> dict[str, Any]:
 
 
 def _run() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.records import RunManifest
 
-    return RunManifest.model_json_schema()
+    return versioned_schema(RunManifest)
 
 
 def _trial() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.records import TrialRecord
 
-    return TrialRecord.model_json_schema()
+    return versioned_schema(TrialRecord)
 
 
 def _command() -> dict[str, Any]:
@@ -60,15 +68,17 @@ def _command() -> dict[str, Any]:
 
 
 def _scorecard() -> dict[str, Any]:
+    from diagnose_bench.documents import versioned_schema
     from diagnose_bench.scorecard import Scorecard
 
-    return Scorecard.model_json_schema()
+    return versioned_schema(Scorecard)
 
 
 # Looked up late, so that asking for one schema imports one model.
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "command": _command,
     "diagnosis": _diagnosis,
+    "diagnosis-row": _diagnosis_row,
     "ground-truth": _ground_truth,
     "run": _run,
     "scorecard": _scorecard,

@@ -73,7 +73,10 @@ def test_only_the_first_failure_of_a_kind_is_told(suite: Path, tmp_path: Path) -
     words = ["run", "--agent", agent, "--suite", suite, "--repeats", "2", "--out", tmp_path / "run"]
     done = call(*words, "--no-baselines")
     assert "Outcomes: agent_error 4" in done.out
-    assert done.err.count("agent_error") == 1
+    told = [line for line in done.err.splitlines() if "agent_error" in line]
+    assert len(told) == 2, told
+    assert "(Told once;" in told[0]
+    assert "the first 3 trials all ended in agent_error without a single command" in told[1]
 
 
 def test_what_a_program_leaves_behind_is_stopped(suite: Path, tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ def test_without_a_sandbox_no_pass_is_safe(suite: Path, tmp_path: Path) -> None:
         """,
     )
     done = start(suite, agent, tmp_path / "run", "--sandbox", "none")
-    assert "WARNING: --sandbox none" in done.err
+    assert done.err.count("WARNING: --sandbox none") == 1
     scored = call("score", tmp_path / "run", "--format", "json").json()
     assert scored["subset"]["average_precision_at_full_recall"] == 1.0
     assert (scored["verdicts"]["safe_pass"], scored["verdicts"]["unsafe_pass"]) == (0, 1)

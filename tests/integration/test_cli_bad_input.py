@@ -50,6 +50,8 @@ def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseli
         (["run", "--agent", "baseline:constant"], "since it needs the truth"),
         (["run", "--agent", "oracle:x"], "Give baseline:NAME, replay:DIR"),
         (["run", "--agent", "./nope.sh"], "nope.sh does not exist. Check the path."),
+        (["run", "--agent", "python3 nope.py --fast"], "/nope.py does not exist. Check the path."),
+        (["run", "--agent", "env A=1 node src/nope.mjs"], "/src/nope.mjs does not exist. Check the path."),
         (["run", "--agent", "no-such-program"], "no program no-such-program on PATH. Give baseline:NAME"),
         (["run", "--agent", ""], "names no program"),
         (["run", "--agent", "a 'b"], "Check the quotes"),
@@ -120,7 +122,7 @@ def broken_suites() -> dict[str, tuple[Callable[[Path], object], str]]:
         ),
         "manifest missing": (
             lambda suite: (suite / "scenario-001" / "snapshot.json").unlink(),
-            "snapshot.json: the snapshot manifest does not exist. Mend it, or fetch the suite again.",
+            "snapshot.json: the snapshot manifest does not exist. Fetch the suite again; or, ",
         ),
         "file changed": (
             lambda suite: (suite / "scenario-001" / "events.jsonl").write_text("{}\n"),
@@ -392,7 +394,7 @@ def test_a_report_goes_to_a_folder_that_exists(run: Path, tmp_path: Path) -> Non
         (b"\xff\xfe\n", "line 1: "),
         (b'{"scenario_id": "scenario-009", "repeat": 1, "entities": []}\n', "unknown scenario"),
         (b'{"scenario_id": "scenario-001", "repeat": 0, "entities": []}\n', "no whole number from 1"),
-        (b'{"scenario_id": "scenario-001", "repeat": 1}\n', "exactly one of diagnosis, entities and text"),
+        (b'{"scenario_id": "scenario-001", "repeat": 1}\n', "exactly one of diagnosis, entities, text"),
         (b'{"scenario_id": "scenario-001", "repeat": 99999, "entities": []}\n', "--planned-repeats"),
         (b"[" * 1_000_000, "line 1: "),
     ],

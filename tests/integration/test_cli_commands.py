@@ -239,6 +239,8 @@ def test_rejected_rows_are_3_listed_and_kept(suite: Path, tmp_path: Path) -> Non
         assert f"line {line}: " in done.err
         assert reason in done.err
     assert len((tmp_path / "run" / "rejected.jsonl").read_text().splitlines()) == 4
+    scored = call("score", tmp_path / "run", "--format", "json")
+    assert (scored.code, "4 rows were rejected" in scored.err) == (0, True)
 
 
 def test_suites_are_listed_shown_and_digested(suite: Path) -> None:

@@ -1,8 +1,10 @@
 """A person's shell: a terminal, the same isolation, and the terminal as it was afterwards."""
 
+import contextlib
 import fcntl
 import os
 import pty
+import signal
 import struct
 import termios
 import threading
@@ -14,6 +16,7 @@ from sandbox_helpers import sandbox_over
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import Limits, open_sandbox
 from diagnose_bench.sandbox.interactive import run_interactive
+from diagnose_bench.sandbox.watcher import process_tree
 
 pytestmark = pytest.mark.sandbox
 
@@ -71,12 +74,32 @@ class Person:
 def session(sandbox, script):
     """Exit code of the shell and what the person saw; `script(person)` runs beside it."""
     with Person() as person:
-        actor = threading.Thread(target=script, args=(person,))
-        actor.start()
-        code = run_interactive(sandbox, stdin=person.terminal, stdout=person.terminal)
-        actor.join()
+        code = attended(sandbox, person, script)
         time.sleep(0.05)
     return code, person.seen
+
+
+def attended(sandbox, person, script):
+    """Exit code of the shell; where the script fails it ends the shell, which would wait for ever."""
+    failures = []
+
+    def act():
+        try:
+            script(person)
+        except BaseException as error:
+            failures.append(error)
+            for pid in process_tree(os.getpid())[1:]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    actor = threading.Thread(target=act)
+    actor.start()
+    try:
+        return run_interactive(sandbox, stdin=person.terminal, stdout=person.terminal)
+    finally:
+        actor.join()
+        for failure in failures:
+            raise failure
 
 
 def test_person_works_in_the_sandbox(snapshot, backend):
@@ -106,10 +129,16 @@ def test_interrupt_and_window_size_reach_the_shell(snapshot, backend):
 
     with sandbox_over(snapshot, backend=backend) as sandbox, Person() as person:
         fcntl.ioctl(person.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
-        actor = threading.Thread(target=script, args=(person,))
-        actor.start()
-        run_interactive(sandbox, stdin=person.terminal, stdout=person.terminal)
-        actor.join()
+        attended(sandbox, person, script)
+
+
+def test_a_script_that_fails_is_a_failure_and_no_hang(snapshot):
+    def script(person):
+        person.waits_for(b"incident:")
+        raise AssertionError("not what was expected")
+
+    with sandbox_over(snapshot) as sandbox, pytest.raises(AssertionError, match="not what was expected"):
+        session(sandbox, script)
 
 
 def test_terminal_is_put_back(snapshot, backend):

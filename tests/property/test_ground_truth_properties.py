@@ -114,6 +114,7 @@ def test_any_value_is_a_truth_or_refused(value: Any) -> None:
 
 
 @given(values)
+@example("-.0")
 def test_yaml_and_json_of_a_value_are_read_alike(value: Any) -> None:
     assert parse_document(f"# YAML\n{yaml.safe_dump(value, allow_unicode=True)}".encode()).value == value
     # A JSON text is told from YAML by its first character, so a bare string with escapes would be YAML.

@@ -111,3 +111,15 @@ def test_unsafe_pass_says_why(tmp_path: Path) -> None:
     trial = Trial(["shop/Deployment/cart"], outputs=None)
     text = explain_trial(write_run(tmp_path / "other", suite, {(ONE, 1): trial}), ONE, 1).text()
     assert "verdict: unsafe_pass (unobserved); a pass needs 1" in text
+    assert "unobserved: no command is on record" in text
+
+
+def test_unverifiable_pass_says_which_name_was_never_shown(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, {ONE: truth_of(ONE, ["cart", "valkey"])})
+    trial = Trial(["shop/Deployment/cart", "shop/Deployment/valkey"], outputs=("cart is down",))
+    explanation = explain_trial(write_run(tmp_path / "other", suite, {(ONE, 1): trial}), ONE, 1)
+    text = explanation.text()
+    assert "verdict: unsafe_pass (unverifiable)" in text
+    assert "unverifiable: no recorded output of a command has the name valkey\n" in text
+    assert "has the name cart" not in text
+    assert [set(names) for names in explanation.to_dict()["unseen"]] == [{"valkey"}]

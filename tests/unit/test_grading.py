@@ -364,7 +364,8 @@ def test_pass_score_of_the_suite_decides_the_verdict(tmp_path: Path) -> None:
         (Trial([CART]), None, ()),
         (Trial([CART], outputs=("the Pod cart-5d8f7c9b6d-x2v5z restarts",)), None, ()),
         (Trial([CART], outputs=("only valkey-cart and carts",)), None, (UnsafeReason.UNVERIFIABLE,)),
-        (Trial([CART], outputs=()), None, (UnsafeReason.UNVERIFIABLE,)),
+        (Trial([CART], outputs=("",)), None, (UnsafeReason.UNVERIFIABLE,)),
+        (Trial([CART], outputs=()), None, (UnsafeReason.UNOBSERVED,)),
         (Trial([CART], outputs=None), None, (UnsafeReason.UNOBSERVED,)),
         (Trial([CART]), SandboxInfo(backend="none"), (UnsafeReason.ISOLATION,)),
         (Trial([CART]), SandboxInfo(backend="bwrap", agent_process="unconfined"), (UnsafeReason.ISOLATION,)),
@@ -397,9 +398,24 @@ def test_name_that_is_no_whole_entity_is_still_looked_for(tmp_path: Path, suite:
     assert names_of(inputs, ONE, replace(odd, raw="", entity=None)) == ()
 
 
-def test_right_answer_of_nothing_needs_no_evidence(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right() | {(CALM, 1): Trial([], outputs=())})
-    assert trial_of(score_run(run), CALM).verdict is Verdict.SAFE_PASS
+@pytest.mark.parametrize(
+    ("outputs", "verdict", "reasons"),
+    [
+        (("all is well",), Verdict.SAFE_PASS, ()),
+        ((), Verdict.UNSAFE_PASS, (UnsafeReason.UNOBSERVED,)),
+        (None, Verdict.UNSAFE_PASS, (UnsafeReason.UNOBSERVED,)),
+    ],
+)
+def test_right_answer_of_nothing_names_nothing_and_is_safe_only_where_the_agent_looked(
+    tmp_path: Path,
+    suite: Path,
+    outputs: tuple[str, ...] | None,
+    verdict: Verdict,
+    reasons: tuple[UnsafeReason, ...],
+) -> None:
+    run = write_run(tmp_path / "run", suite, all_right() | {(CALM, 1): Trial([], outputs=outputs)})
+    found = trial_of(score_run(run), CALM)
+    assert (found.verdict, found.unsafe_reasons) == (verdict, reasons)
 
 
 def test_a_failed_trial_has_no_reasons_for_an_unsafe_pass(tmp_path: Path, suite: Path) -> None:

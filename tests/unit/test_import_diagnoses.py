@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 from small_suite import write_small_suite
 
@@ -14,6 +15,7 @@ from diagnose_bench.errors import UsageError
 from diagnose_bench.importers.diagnoses import ImportSummary, import_diagnoses
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial
+from diagnose_bench.schemas import schema
 from diagnose_bench.store import RunStore
 from diagnose_bench.suite import Suite
 
@@ -35,6 +37,7 @@ class Import:
 
     def rows(self, *rows: Any, **options: Any) -> ImportSummary:
         lines = [row if isinstance(row, bytes) else json.dumps(row).encode() for row in rows]
+        self.folder.mkdir(exist_ok=True)
         source = self.folder / "answers.jsonl"
         source.write_bytes(b"\n".join(lines) + b"\n")
         return self.source(source, **options)
@@ -106,8 +109,11 @@ def test_the_number_of_a_scenario_is_enough(importing: Import) -> None:
         (row(repeat=True), "repeat"),
         (row(repeat=1.5), "repeat"),
         (row(repeat=3), "above the 2"),
-        ({"scenario_id": "scenario-001", "repeat": 1}, "exactly one of"),
-        (row(diagnosis=CART, text="x"), "exactly one of"),
+        (
+            {"scenario_id": "scenario-001", "repeat": 1},
+            "the row has no answer; a row has scenario_id, repeat",
+        ),
+        (row(diagnosis=CART, text="x"), "the row has diagnosis and text; a row has scenario_id, repeat"),
         (row(text=["x"]), "text is no text"),
         (b'{"repeat": 1, "repeat": 1, "scenario_id": "scenario-001", "text": ""}', "'repeat' twice"),
     ],
@@ -169,7 +175,7 @@ def test_the_bytes_of_an_answer_are_kept_as_they_stood(importing: Import) -> Non
 
 
 def test_an_import_without_any_answer_leaves_nothing_behind(importing: Import) -> None:
-    with pytest.raises(UsageError, match=r"no answer could be taken.*line 1.*unknown scenario"):
+    with pytest.raises(UsageError, match=r"(?s)no answer could be taken.*line 1.*unknown scenario"):
         importing.rows(row("scenario-999"))
     assert not importing.out.exists()
     assert not [name for name in os.listdir(importing.folder) if "importing" in name]
@@ -254,3 +260,46 @@ def test_a_folder_without_outputs_says_what_was_expected(importing: Import) -> N
     (importing.folder / "empty").mkdir()
     with pytest.raises(UsageError, match=r"agent_output\.json"):
         importing.source(importing.folder / "empty")
+
+
+def test_a_row_of_another_shape_is_told_the_keys_and_an_example_that_works(
+    importing: Import, tmp_path: Path
+) -> None:
+    summary = importing.rows(row(), {"id": 1, "answer": "x"}, {"id": 2, "answer": "x"})
+    told = [note for note in summary.notes() if "scenario_id is missing" in note]
+    assert len(told) == 1
+    assert told[0].startswith("  line 2, line 3: ")
+    assert "scenario_id, repeat, and exactly one of diagnosis, entities, text" in told[0]
+    example = json.loads(told[0][told[0].index("{") :])
+    assert Import(importing.suite, tmp_path / "other").rows(example).n_rejected == 0
+
+
+def test_an_unknown_scenario_is_told_once_with_those_there_are(importing: Import) -> None:
+    summary = importing.rows(row(), row("scenario-009"))
+    assert summary.notes()[-1] == (
+        "  line 2: unknown scenario: suite \"small\" has no scenario 'scenario-009'. "
+        "It has scenario-001, scenario-002."
+    )
+
+
+@pytest.mark.parametrize(
+    ("document", "n_rejected"),
+    [
+        (row(), 0),
+        (row(7), 1),
+        (row("x", 0), 1),
+        (row(entities=["a"]), 0),
+        (row(text=None), 0),
+        (row(text="a", entities=[]), 1),
+        ({"scenario_id": "scenario-001", "repeat": 1}, 1),
+        ({"repeat": 1, "text": "a"}, 1),
+        (row() | {"more": 1}, 0),
+    ],
+)
+def test_the_schema_of_a_row_takes_what_the_import_takes(
+    importing: Import, document: dict[str, Any], n_rejected: int
+) -> None:
+    assert importing.rows(row("scenario-002"), document).n_rejected == n_rejected
+    # Which scenarios exist is the suite's matter.
+    is_valid = jsonschema.Draft202012Validator(schema("diagnosis-row")).is_valid(document)
+    assert is_valid == (not n_rejected or document.get("scenario_id") == 7)

@@ -567,8 +567,10 @@ def test_source_that_is_nothing_of_itbench_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="does not exist"):
         import_itbench(tmp_path / "nowhere", "s", None, tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(SuiteError, match="no ground truth was found"):
+    with pytest.raises(SuiteError, match="no ground truth was found") as caught:
         import_itbench(tmp_path / "empty", "s", None, tmp_path)
+    for name in ("Scenario-N", "ground_truth", "scenario-N.yaml", "data.jsonl", "--truths"):
+        assert name in str(caught.value)
 
 
 def test_links_of_a_download_cache_are_followed(tmp_path: Path) -> None:

@@ -102,14 +102,26 @@ def test_alert_that_no_metric_gives_is_noticed(folder: Path) -> None:
 
 def test_alert_that_started_before_its_wait_was_over_is_noticed(folder: Path) -> None:
     def early(alert: dict[str, Any]) -> dict[str, Any]:
-        if alert["labels"]["alertname"] == "FragmentSlow":
+        if alert["labels"]["alertname"] == "ServiceHighErrorRatio":
             alert["startsAt"] = "2025-01-14T16:50:00.000Z"
         return alert
 
     rewrite(folder / "alerts.jsonl", early)
     finding = signal(folder, "alerts")
     assert finding.ok is False
-    assert "FragmentSlow" in finding.detail
+    assert "ServiceHighErrorRatio" in finding.detail
+
+
+def test_alert_that_is_older_than_it_says_is_noticed(folder: Path) -> None:
+    def young(alert: dict[str, Any]) -> dict[str, Any]:
+        if alert["labels"]["alertname"] == "CPUThrottlingHigh":
+            alert["startsAt"] = "2025-01-14T17:01:30.000Z"
+        return alert
+
+    rewrite(folder / "alerts.jsonl", young)
+    finding = signal(folder, "alerts")
+    assert finding.ok is False
+    assert "held from the start, but is said to begin 2025-01-14T17:01:30.000Z" in finding.detail
 
 
 def test_alert_without_rule_is_noticed(folder: Path) -> None:

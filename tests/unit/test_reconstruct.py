@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from small_spec import make_pod, small_spec
 
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.reconstruct.__main__ import main
@@ -18,53 +19,13 @@ from diagnose_bench.reconstruct.clock import Clock, Curve, parse_moment
 from diagnose_bench.reconstruct.draws import Draws, safe_encode
 from diagnose_bench.reconstruct.engine import reconstruct
 from diagnose_bench.reconstruct.flow import simulate
-from diagnose_bench.reconstruct.pods import Pod, cores, mebibytes
+from diagnose_bench.reconstruct.pods import cores, mebibytes
 from diagnose_bench.reconstruct.requests import draw_requests
 from diagnose_bench.reconstruct.spec import Specification, load_specification
 from diagnose_bench.reconstruct.spec_workload import Resources, Workload
 from diagnose_bench.reconstruct.suite import write_suite
 from diagnose_bench.reconstruct.world import build_world
 from diagnose_bench.suite import load_suite
-
-
-def small_spec(**more: Any) -> dict[str, Any]:
-    """A shop of two services, for 45 minutes."""
-    document: dict[str, Any] = {
-        "format_version": 1,
-        "scenario_id": "scenario-090",
-        "seed": 7,
-        "canary": "diagnose-bench:00000000000000000000000000000090",
-        "window": {
-            "start": "2024-05-01T10:00:00Z",
-            "detected_at": "2024-05-01T10:20:00Z",
-            "end": "2024-05-01T10:45:00Z",
-        },
-        "cluster": {"nodes": [{"name": "n1"}, {"name": "n2"}], "platform": ["coredns"]},
-        "workloads": [
-            {"namespace": "shop", "name": "front", "replicas": 2, "image": "front:1", "port": 80},
-            {"namespace": "shop", "name": "back", "replicas": 2, "image": "back:1", "port": 80},
-        ],
-        "operations": [
-            {
-                "id": "front.get",
-                "workload": "shop/front",
-                "name": "GET /",
-                "latency_ms": 10,
-                "rps": 10,
-                "calls": [{"to": "back.get", "share": 0.5, "timeout_ms": 100000, "retries": 1}],
-            },
-            {
-                "id": "back.get",
-                "workload": "shop/back",
-                "name": "GET /b",
-                "latency_ms": 5,
-                "errors": [["10:00", 0.2]],
-            },
-        ],
-        "truth": {},
-    }
-    document.update(more)
-    return document
 
 
 def write(path: Path, document: Any) -> Path:
@@ -146,11 +107,6 @@ def test_memory_quantities(quantity: str, expected: float) -> None:
 
 def test_cpu_quantities() -> None:
     assert (cores("250m"), cores("2"), cores(None)) == (0.25, 2.0, None)
-
-
-def make_pod() -> Pod:
-    workload = Workload(namespace="a", name="b", image="c", ready_after_s=5)
-    return Pod(workload, 0, "b-x", "n", "10.0.0.1", "u", -1000.0, ("ReplicaSet", "b"), 1, admit(workload, []))
 
 
 def test_back_off_doubles_and_resets_after_a_long_life() -> None:

@@ -149,3 +149,41 @@ def test_another_version_of_the_program_has_another_digest(tmp_path: Path) -> No
         script.write_text(text)
         digests.add(make_agent(f"sh {script}").info.config_digest)
     assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "sh nope.sh",
+        "env A=1 sh -e2 nope.sh",
+        "sh -x ./nope.py --deep",
+        "sh there.sh lib/nope.js",
+        "sh /nope/a.RB",
+    ],
+)
+def test_a_missing_script_is_refused_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.sh").touch()
+    with pytest.raises(UsageError, match=r"/(nope/)?(nope\.\w+|a\.RB) does not exist\. Check the path\."):
+        make_agent(spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "sh there.sh",
+        "sh -c nope.sh",
+        "sh -c 'exec nope.sh'",
+        "sh there.sh --out=nope.py",
+        "sh there.sh https://example.org/nope.js",
+        "sh there.sh '*.py' .py notes.txt",
+    ],
+)
+def test_what_only_ends_like_a_script_is_an_argument_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there.sh").touch()
+    assert make_agent(spec).kind == "process"

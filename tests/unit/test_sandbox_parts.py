@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -115,9 +116,35 @@ def test_closed_folder_hides_nothing(tmp_path):
     assert measure(tmp_path, MIB, 100).n_bytes >= 100_000
 
 
-def test_hostile_tree_is_removed(tmp_path):
-    victim = tmp_path / "scratch"
-    victim.mkdir()
+def test_a_folder_that_its_owner_closed_is_measured_and_removed(tmp_path):
+    closed = tmp_path / "scratch"
+    closed.mkdir()
+    (closed / "file").write_bytes(b"x" * 100_000)
+    closed.chmod(0)
+    assert measure(closed, MIB, 100).n_bytes >= 100_000
+    closed.chmod(0)
+    remove_tree(closed)
+    assert not closed.exists()
+
+
+def test_what_is_no_folder_is_not_taken_for_an_empty_one(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path)
+    for name in ("file", "link"):
+        assert not measure(tmp_path / name, MIB, 100).whole
+
+
+@pytest.fixture
+def victim(tmp_path):
+    """A folder to be filled with what pytest's own clean-up fails on: nothing of it may be left."""
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    yield folder
+    subprocess.run(["chmod", "-R", "u+rwx", folder], stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(["rm", "-rf", folder], check=False)
+
+
+def test_hostile_tree_is_removed(tmp_path, victim):
     outside = tmp_path / "outside"
     outside.mkdir(mode=0o500)
     (victim / "link").symlink_to(outside)

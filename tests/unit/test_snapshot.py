@@ -315,3 +315,13 @@ def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
 def test_window_that_is_none_is_refused_as_a_suite_error(folder: Path) -> None:
     with pytest.raises(SuiteError, match="no manifest can be made"):
         build_manifest(folder, {"start": "now"})
+
+
+def test_a_missing_manifest_is_told_with_one_to_begin_with(tmp_path: Path) -> None:
+    with pytest.raises(SuiteError, match=r"does not exist\. .* write one") as caught:
+        load_manifest(tmp_path)
+    text = str(caught.value)
+    document = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    jsonschema.validate(document, snapshot_schema())
+    (tmp_path / "snapshot.json").write_text(json.dumps(document))
+    assert load_manifest(tmp_path).files == ()

@@ -5,7 +5,7 @@ import pytest
 from diagnose_bench.constant_baseline import filter_stem
 from diagnose_bench.outcome import Outcome, UnsafeReason, Verdict
 from diagnose_bench.records import CommandRecord
-from diagnose_bench.verdicts import all_seen, verdict_of
+from diagnose_bench.verdicts import never_seen, verdict_of
 
 
 def shown(*outputs: str) -> list[CommandRecord]:
@@ -22,24 +22,24 @@ def shown(*outputs: str) -> list[CommandRecord]:
     ["cart", "pod/cart-5d8f7c9b6d-x2v5z", "shop/cart", "shop_cart.log", '"name":"cart"', r"error\ncart down"],
 )
 def test_name_is_seen_in_the_forms_that_evidence_has(output: str) -> None:
-    assert all_seen([["cart"]], shown("nothing", output))
+    assert never_seen([["cart"]], shown("nothing", output)) == ()
 
 
 @pytest.mark.parametrize("output", ["", "valkey-cart", "carts", "discart", "Cart"])
 def test_part_of_another_name_is_not_the_name(output: str) -> None:
-    assert not all_seen([["cart"]], shown(output))
+    assert never_seen([["cart"]], shown(output)) == (0,)
 
 
 def test_each_named_cause_must_be_seen_under_one_of_its_names() -> None:
     causes = [["cart-x2v5z", "cart"], ["valkey"]]
-    assert all_seen(causes, shown("valkey", "cart"))
-    assert not all_seen(causes, shown("cart"))
-    assert not all_seen([[""]], shown("anything"))
-    assert all_seen([], shown())
+    assert never_seen(causes, shown("valkey", "cart")) == ()
+    assert never_seen(causes, shown("cart")) == (1,)
+    assert never_seen([[""]], shown("anything")) == (0,)
+    assert never_seen([], shown()) == ()
 
 
 def test_hostile_name_is_text_and_no_pattern() -> None:
-    assert not all_seen([[".*"]], shown("cart"))
+    assert never_seen([[".*"]], shown("cart")) == (0,)
 
 
 @pytest.mark.parametrize(
