@@ -22,7 +22,7 @@ from diagnose_bench.errors import UsageError
 from diagnose_bench.grading import scorecard_of
 from diagnose_bench.grading_inputs import inputs_of, without_excluded
 from diagnose_bench.outcome import IntervalMethod, Profile
-from diagnose_bench.scorecard import EXIT_INCOMPLETE, Baselines, Scorecard
+from diagnose_bench.scorecard import EXIT_INCOMPLETE, Scorecard
 from diagnose_bench.signature import IntervalChoice
 from diagnose_bench.suite import load_suite
 
@@ -273,14 +273,12 @@ def _write_scorecards(
 ) -> Iterator[AgentResult]:
     slugs = bulk_files.slugs(agents)
     edges = np.searchsorted(found["agent"], np.arange(len(agents) + 1))
-    baselines: Baselines | None = None
     for number, agent in enumerate(agents):
         rows = found[edges[number] : edges[number + 1]]
         graded: GradedRows = grade_rows(
             agent, rows, reading.inputs, plan, profile, n_root_causes, reading.details
         )
-        scorecard = scorecard_of(graded, baselines=baselines)
-        baselines = scorecard.baselines
+        scorecard = scorecard_of(graded)
         path = folder / f"{slugs[agent]}.json"
         bulk_files.write_document(path, scorecard.to_dict())
         n_trials = int((plan.places[rows["scenario"]] >= 0).sum())

@@ -44,7 +44,7 @@ class FalseAlarmReport:
         low, high = self.rate.interval or (0.0, 1.0)
         return (
             f"{self.label}: {self.n_scenarios} scenarios x {self.n_repeats} repeats, split at random into "
-            f"two runs of {self.n_repeats_each} repeats each, {self.n_draws} times (seed {self.seed}).\n"
+            f"two runs with {self.n_repeats_each} of them each, {self.n_draws} times (seed {self.seed}).\n"
             f"The rule called a difference in {self.rate.value:.3f} of the draws; nominal {self.nominal:g}. "
             f"Error of the draws alone: {low:.3f} to {high:.3f}.\n"
             "Both halves are one agent on the same scenarios, so every call is a false one. "

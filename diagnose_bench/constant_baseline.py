@@ -5,12 +5,15 @@ Needs the truths, so it is computed when a run is scored and never runs as an ag
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from diagnose_bench.ground_truth import Group
 from diagnose_bench.inventory import Inventory
+from diagnose_bench.name_index import NameIndex
 from diagnose_bench.outcome import Profile
 from diagnose_bench.resolver import Resolver
 
@@ -51,17 +54,21 @@ def blind_scores(scenarios: Mapping[str, BlindScenario]) -> BlindScores:
     and it scores 0.
     """
     own_hits = {scenario_id: _own_hits(scenario) for scenario_id, scenario in scenarios.items()}
-    candidates = sorted(set().union(*own_hits.values())) if own_hits else []
-    hits: dict[str, set[str]] = {name: set() for name in candidates}
-    for scenario_id, scenario in scenarios.items():
-        for name in _hits(scenario.resolver, candidates):
-            hits[name].add(scenario_id)
+    hits = _hits_everywhere(scenarios, own_hits)
+    n_hits = Counter(name for found in hits.values() for name in found)
+    n_own = Counter(name for found in own_hits.values() for name in found)
+    ranked = sorted(n_own, key=lambda name: (-n_hits[name], name))
     entities: dict[str, str | None] = {}
     constant, empty = {}, {}
     for scenario_id, scenario in scenarios.items():
-        known = set().union(*(found for other, found in own_hits.items() if other != scenario_id))
-        entities[scenario_id] = _best(sorted(known), hits, scenario_id)
-        constant[scenario_id] = _score_alone(scenario.resolver, entities[scenario_id])
+        here = hits[scenario_id]
+        # Beside the best of the names that miss here, only those that hit here can win, with a hit less.
+        rivals = [name for name in here if n_own[name] > (name in own_hits[scenario_id])]
+        rivals += itertools.islice((name for name in ranked if name not in here), 1)
+        best = min(rivals, key=lambda name: ((name in here) - n_hits[name], name), default=None)
+        entities[scenario_id] = best
+        # One name is the whole answer: right if it is the only root cause.
+        constant[scenario_id] = 1.0 if scenario.resolver.n_root_causes == 1 and best in here else 0.0
         empty[scenario_id] = 1.0 if scenario.resolver.n_root_causes == 0 else 0.0
     return BlindScores(entities=entities, constant=constant, empty=empty)
 
@@ -71,28 +78,33 @@ def filter_stem(pattern: str) -> str:
     return re.split(r"[\\.*+?^$(\[{|]", pattern.removeprefix("^"), maxsplit=1)[0].rstrip("-")
 
 
-def _best(known: Sequence[str], hits: Mapping[str, set[str]], left_out: str) -> str | None:
-    return max(known, key=lambda name: len(hits[name] - {left_out}), default=None)
-
-
 def _own_hits(scenario: BlindScenario) -> set[str]:
-    names = (
-        scenario.group_names
-        if scenario.inventory.is_none
-        else [str(entity) for entity in scenario.inventory.entities]
-    )
-    return _hits(scenario.resolver, names)
+    return {name for name in _own_names(scenario) if _is_hit(scenario.resolver, name)}
 
 
-def _hits(resolver: Resolver, names: Sequence[str]) -> set[str]:
-    """The names that hit a root cause, whether as the first of its set or not."""
-    codes = resolver.resolve(names, _PROFILE).codes
-    return {name for name, code in zip(names, codes, strict=True) if code < resolver.n_root_causes}
+def _own_names(scenario: BlindScenario) -> set[str]:
+    if scenario.inventory.is_none:
+        return set(scenario.group_names)
+    return {str(entity) for entity in scenario.inventory.entities}
 
 
-def _score_alone(resolver: Resolver, name: str | None) -> float:
-    # One name is the whole answer: right if it is the only root cause.
-    return 1.0 if name is not None and resolver.n_root_causes == 1 and _hits(resolver, [name]) else 0.0
+def _hits_everywhere(
+    scenarios: Mapping[str, BlindScenario], own_hits: Mapping[str, set[str]]
+) -> dict[str, set[str]]:
+    """Which names of any scenario hit a root cause of each one, whether as the first of its set or not."""
+    candidates = sorted(set().union(*own_hits.values()))
+    index = NameIndex(candidates)
+    found = {}
+    for scenario_id, scenario in scenarios.items():
+        strange = index.possible(scenario.resolver) - _own_names(scenario)
+        found[scenario_id] = own_hits[scenario_id] | {
+            name for name in strange if _is_hit(scenario.resolver, name)
+        }
+    return found
+
+
+def _is_hit(resolver: Resolver, name: str) -> bool:
+    return resolver.identify(name, (_PROFILE,))[_PROFILE].root_set is not None
 
 
 def names_in_groups(groups: Sequence[Group]) -> tuple[str, ...]:

@@ -27,6 +27,8 @@ class Filter:
         Literal characters before the first metacharacter: the more, the more specific.
     stem : str or None
         The workload's name that the filter spells out (``cart`` of ``cart-.*`` and of ``cart\b``), if any.
+    prefix : str
+        Text that every name that fits begins with; '' where there is none, or none is seen.
     is_open : bool
         Whether anything may follow the stem, so that ``frontend-.*`` also fits ``frontend-proxy``.
     """
@@ -39,6 +41,7 @@ class Filter:
         self._may_be_slow = _may_be_slow(pattern)
         literal, rest = _split(pattern)
         self.n_literal = len(literal)
+        self.prefix = _prefix(pattern, literal, rest)
         self.is_open = _OPEN_TAIL.fullmatch(rest) is not None
         self.stem = literal.rstrip("-") or None if self.is_open or _CLOSED_TAIL.fullmatch(rest) else None
 
@@ -51,6 +54,13 @@ class Filter:
             if linear is not None:
                 return linear
         return self._regex.fullmatch(name) is not None
+
+
+def _prefix(pattern: str, literal: str, rest: str) -> str:
+    if "|" in pattern:
+        return ""
+    # What a repeat stands behind may be missing.
+    return literal[:-1] if rest[:1] in ("?", "*", "{") else literal
 
 
 def _may_be_slow(pattern: str) -> bool:

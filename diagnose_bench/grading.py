@@ -23,7 +23,6 @@ from diagnose_bench.records import Confidence, PlannedTrial, RunManifest
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
-    Baselines,
     EntityScore,
     Headline,
     Patch,
@@ -203,8 +202,6 @@ def scorecard_of(
     graded: Graded,
     baseline_runs: Sequence[BaselineRun] = (),
     notes: Sequence[str] = (),
-    *,
-    baselines: Baselines | None = None,
 ) -> Scorecard:
     """Make the scorecard of one agent.
 
@@ -216,14 +213,11 @@ def scorecard_of(
         Baseline agents that ran beside it.
     notes : sequence of str
         What a reader must know.
-    baselines : Baselines, optional
-        Those of another agent on the same scenarios: they need not be computed again.
     """
     manifest, inputs, grid = graded.manifest, graded.inputs, graded.grid
     scenarios = tuple(_scenario_score(graded, index) for index in range(len(graded.scenario_ids)))
     endings = graded.endings(scenarios)
-    if baselines is None:
-        baselines = baselines_of(inputs, graded.scenario_ids, grid.split_of, baseline_runs)
+    baselines = baselines_of(inputs, graded.scenario_ids, grid.split_of, baseline_runs)
     truths = inputs.truths
     subset = graded.is_subset
     statistics = statistics_of(graded.sample, grid, {one.value: grids for one, grids in graded.grids.items()})

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import scoring
-from diagnose_bench.constant_baseline import BlindScenario, blind_scores, names_in_groups
+from diagnose_bench.constant_baseline import BlindScenario, BlindScores, blind_scores, names_in_groups
 from diagnose_bench.grading_inputs import GradingInputs
 from diagnose_bench.grading_numbers import Grid
 from diagnose_bench.grading_sample import Sample
@@ -40,13 +40,7 @@ def baselines_of(
     -----
     While a truth is refused there is no number over all scenarios, so none is given.
     """
-    scenarios: dict[str, BlindScenario] = {}
-    for scenario_id in scenario_ids:
-        resolver = inputs.resolver(scenario_id)
-        if resolver is not None:
-            names = names_in_groups(inputs.truths.truths[scenario_id].truth.groups)
-            scenarios[scenario_id] = BlindScenario(resolver, inputs.inventory(scenario_id), names)
-    blind = blind_scores(scenarios)
+    blind = _blind_scores(inputs, tuple(scenario_ids))
     constant = _number(scenario_ids, split_of, blind.constant)
     empty = _number(scenario_ids, split_of, blind.empty)
     larger, better = None, {}
@@ -104,6 +98,18 @@ def baseline_run(scorecard: Scorecard) -> BaselineRun:
         outcomes=scorecard.outcomes,
         verdicts=scorecard.verdicts,
     )
+
+
+def _blind_scores(inputs: GradingInputs, scenario_ids: tuple[str, ...]) -> BlindScores:
+    if scenario_ids not in inputs.blind:
+        scenarios: dict[str, BlindScenario] = {}
+        for scenario_id in scenario_ids:
+            resolver = inputs.resolver(scenario_id)
+            if resolver is not None:
+                names = names_in_groups(inputs.truths.truths[scenario_id].truth.groups)
+                scenarios[scenario_id] = BlindScenario(resolver, inputs.inventory(scenario_id), names)
+        inputs.blind[scenario_ids] = blind_scores(scenarios)
+    return inputs.blind[scenario_ids]
 
 
 def _number(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from diagnose_bench.constant_baseline import BlindScores
 from diagnose_bench.errors import (
     DigestMismatchError,
     GroundTruthError,
@@ -33,6 +34,8 @@ class GradingInputs:
     suite: Suite
     truths: TruthSet
     truth_folder: Path
+    blind: dict[tuple[str, ...], BlindScores] = field(default_factory=dict)
+    """What needs no look at a snapshot, by the scenarios that count: every run of a scoring shares it."""
     _resolvers: dict[str, Resolver] = field(default_factory=dict)
     _inventories: dict[str, Inventory] = field(default_factory=dict)
     _traces: TruthTraces | None = None

@@ -81,6 +81,11 @@ class Inventory:
         """All objects of that name, sorted."""
         return tuple(self._by_name.get(name, ()))
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names of all objects, and of their owners."""
+        return frozenset(self._by_name) | {owner.name for owner in self._owners.values()}
+
     def as_known(self, entity: Entity) -> Entity:
         """The object that an entity of a custom kind means where it is written without its group."""
         if entity.group or self.kinds.is_builtin(entity.kind) or entity in self.entities:

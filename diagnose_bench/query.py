@@ -25,7 +25,7 @@ MEMORY_LIMIT = "1GB"
 """Of DuckDB; what does not fit is spilled to the temporary folder."""
 _THREADS = "2"
 _CHUNK_BYTES = 8 << 20
-_FETCH_ROWS = 1_000
+_FETCH_ROWS = 100
 _STATEMENTS = ("SELECT", "EXPLAIN", "MULTI")
 """MULTI is what PIVOT becomes."""
 _CONFIG = {"memory_limit": MEMORY_LIMIT, "threads": _THREADS}
@@ -122,7 +122,7 @@ def _insert(connection: DuckDBPyConnection, file: Path, table: str, rows: Iterat
     kinds = ", ".join(f"'{column}': '{kind}'" for column, kind in COLUMNS[table].items())
     statement = (
         f"INSERT INTO {table} SELECT * FROM read_json(?, format = 'newline_delimited', "
-        f"maximum_object_size = {4 * _CHUNK_BYTES}, columns = {{{kinds}}})"
+        f"maximum_object_size = {2 * _CHUNK_BYTES}, columns = {{{kinds}}})"
     )
     for chunk in _chunks(rows):
         file.write_bytes(chunk)
@@ -195,6 +195,13 @@ def _distinct(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _wrong_sql(error: Exception) -> DiagnoseBenchError:
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return UsageError(
+            f"The query needs more than {MEMORY_LIMIT} of memory. Ask for fewer rows, or less of long texts: "
+            "left(output, 200) instead of output."
+        )
     return UsageError(
         f"The query failed: {str(error).strip()}\n"
         f'Tables: {", ".join(COLUMNS)}. Columns: diagnose-bench query "DESCRIBE trials" RUN.'

@@ -5,12 +5,13 @@ Deterministic and linear in the number of submissions. It computes no score.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from diagnose_bench.alias_classes import AliasClasses
 from diagnose_bench.entity import Entity, ParsedEntity, parse_canonical, parse_entity
+from diagnose_bench.filters import Filter
 from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.kinds import BUILTIN_KINDS, CustomKind
@@ -189,7 +190,7 @@ class Resolver:
             missed=tuple(self._groups.groups[roots[0]].id for roots in missed),
         )
 
-    def identify(self, raw: str) -> dict[Profile, Identity]:
+    def identify(self, raw: str, profiles: Iterable[Profile] = Profile) -> dict[Profile, Identity]:
         """What one name is by itself under each profile, read once; nothing of it is kept here.
 
         Notes
@@ -200,7 +201,7 @@ class Resolver:
         found = {}
         parsed = parse_entity(raw, self._kinds, self._namespaces)
         entity = None if parsed is None else self._locator.locate(parsed)
-        for profile in Profile:
+        for profile in profiles:
             if entity is None or isinstance(entity, Ambiguous):
                 found[profile] = Identity(None, ("text", raw))
                 continue
@@ -208,6 +209,16 @@ class Resolver:
             root_set = None if meeting is None else self._classes.root_set(meeting.group)
             found[profile] = Identity(root_set, self._key(entity, profile))
         return found
+
+    @property
+    def known_names(self) -> frozenset[str]:
+        """Names of the objects of the inventory and of their owners, and those that the truth gives."""
+        return self._inventory.names | self._groups.names
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """The filters of the truth."""
+        return self._groups.filters
 
     def _read(self, raw: str, profile: Profile) -> _Reading:
         found = self._cache.get((profile, raw))

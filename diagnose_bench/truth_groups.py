@@ -113,6 +113,18 @@ class TruthGroups:
             for index in indices:
                 self._by_key.setdefault(logical.key, []).append((entity, logical, index))
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Every name that a group gives in full."""
+        return frozenset(entity.name for entity in self.entities).union(
+            *(group.names for group in self.groups)
+        )
+
+    @property
+    def filters(self) -> tuple[Filter, ...]:
+        """The filters of all groups."""
+        return tuple(item for group in self.groups for item in group.filters)
+
     def meet_object(self, entity: Entity) -> list[Meeting]:
         """Groups that the object itself belongs to, by name or by filter, most specific first."""
         found = [Meeting(index, Rule.EXACT) for index in self._exact.get(entity, ())]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scoring._checks import FloatArray
+from scoring.errors import ScoringError
 
 _STEP = 0.1
 """Step of the trapezoid rule, whose error falls exponentially with 1 / step: 1e-13 was the most that halving
@@ -149,15 +150,17 @@ class DirichletRatio:
         if float(coefficients.max()) < 0.0:
             return 1.0, 0.0
         pulls = self.below[kept] * (weights / largest)
-        # The tail beyond the mean is the smaller one in most cases: no digits lost to 1 - p.
-        is_above = float(coefficients @ weights) <= 0.0
-        for is_above, is_straight in ((is_above, False), (not is_above, False), (is_above, True)):
-            sign = 1.0 if is_above else -1.0
+        # The tail beyond the mean is the smaller one in most cases: no digits lost to 1 - p. Where its path
+        # is a bad one, that of the other tail is good, or else a straight one.
+        smaller = 1.0 if float(coefficients @ weights) <= 0.0 else -1.0
+        for sign, is_straight in ((smaller, False), (-smaller, False), (smaller, True)):
             found = _positive_tail(sign * coefficients, weights, sign * pulls, is_straight=is_straight)
             if found is not None:
-                break
-        tail, density = found or (0.5, 0.0)
-        return (1.0 - tail if is_above else tail), density
+                tail, density = found
+                return (1.0 - tail if sign > 0.0 else tail), density
+        raise ScoringError(
+            "the weighted mean's law cannot be integrated: its values differ too much in size."
+        )
 
 
 def _between(low: float, high: float, logit: float) -> float:
@@ -216,8 +219,8 @@ def _positive_tail(
 
     Integral of ``M(s) / s`` along a hyperbola through the saddle point, M the moment generating function;
     coefficients of both signs, the largest in size 1. Beside it the derivative by a number that takes
-    ``pulls / weights`` from each coefficient, with the sign of the fall. None where every second point alone gives another result: then the path was
-    a bad one.
+    ``pulls / weights`` from each coefficient, with the sign of the fall. None where every second point alone
+    gives another result: then the path was a bad one.
     """
     c, second, third = _saddle(coefficients, weights)
     scale = 1.0 / math.sqrt(second)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -109,7 +111,7 @@ def test_many_equal_scores_close_to_the_point_itself(v: float, n: int, x: float)
     edges = [1e-12, *bends, 40.0 / n]
     expected = sum(
         scipy.integrate.quad(slice_of, low, high, epsabs=1e-12, limit=500)[0]
-        for low, high in zip(edges, edges[1:], strict=False)
+        for low, high in itertools.pairwise(edges)
     )
     law = half_atom_law(np.full(n, v), np.ones(n))
     assert law.cdf(x) == pytest.approx(expected, abs=1e-8)

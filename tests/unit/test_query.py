@@ -133,6 +133,12 @@ def test_sql_that_does_more_than_read_the_tables_is_refused(run: Path, tmp_path:
     assert sorted(path.name for path in tmp_path.rglob("*")) == before
 
 
+def test_query_that_needs_too_much_memory_is_told_what_to_do(run: Path) -> None:
+    sql = "SELECT length(string_agg(repeat('x', 1000000), '')) FROM range(3000)"
+    with pytest.raises(UsageError, match="needs more than 1GB of memory"):
+        ask(sql, run)
+
+
 def test_pivot_and_explain_are_reading(run: Path) -> None:
     assert ask("PIVOT trials ON verdict USING count(*) GROUP BY agent", run) == [("run", 2, 2)]
     assert ask("EXPLAIN SELECT * FROM trials", run)
