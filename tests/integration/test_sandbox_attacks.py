@@ -48,7 +48,7 @@ def open_without_a_sandbox(home):
     return found
 
 
-def test_every_attack_gets_through_without_a_sandbox(tmp_path, capfd):
+def test_every_attack_gets_through_without_a_sandbox(tmp_path):
     found = open_without_a_sandbox(tmp_path)
     if os.geteuid() == 0:
         # What root may not do to others' processes in a container, their own user may.
@@ -57,7 +57,6 @@ def test_every_attack_gets_through_without_a_sandbox(tmp_path, capfd):
     else:
         wanted = {attack for attack in ATTACKS if not attack.needs_root}
     assert sorted(attack.name for attack in wanted - found) == []
-    assert "WARNING" in capfd.readouterr().err
 
 
 def test_list_has_every_kind_of_door_and_no_attack_twice():

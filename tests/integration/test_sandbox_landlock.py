@@ -263,6 +263,7 @@ def test_backend_is_on_record(tmp_path, no_bubblewrap):
         "has_own_paths": True,
         "hides_names": True,
         "hides_processes": False,
+        "shows_decoys": True,
     }
     assert sandbox_label(summary.manifest.sandbox) == "landlock"
     assert any("weaker" in note for note in notes)
