@@ -23,6 +23,16 @@ from diagnose_bench.scorecard import ScenarioScore, TrialScore
 from diagnose_bench.signature import IntervalChoice
 from diagnose_bench.verdicts import verdict_of
 
+_ANSWERS = (
+    "scenario",
+    "repeat",
+    "outcome",
+    "n_correct",
+    "n_wrong",
+    "strict_n_correct",
+    "strict_n_wrong",
+    "ranked",
+)
 ABSENT = "The recorded answers hold nothing for this trial."
 
 
@@ -155,7 +165,7 @@ def grade_rows(
     labels = None if split_of is None else np.asarray(split_of, dtype=np.int64)
     traits = tuple(traits_of(inputs, scenario_id) for scenario_id in plan.scenario_ids)
     return GradedRows(
-        manifest=_manifest(agent, inputs, plan.n_repeats),
+        manifest=_manifest(agent, inputs, plan.n_repeats, rows),
         inputs=inputs,
         profile=profile,
         scenario_ids=plan.scenario_ids,
@@ -195,10 +205,12 @@ def _grid(
     )
 
 
-def _manifest(agent: str, inputs: GradingInputs, n_repeats: int) -> RunManifest:
+def _manifest(agent: str, inputs: GradingInputs, n_repeats: int, rows: TrialArray) -> RunManifest:
     suite = inputs.suite
-    # The same rows give the same bytes, so nothing here is drawn or read off a clock.
-    identity = sha256_of_bytes(canonical_json(["bulk", agent, suite.digest, n_repeats]))
+    # The same rows give the same bytes, so nothing here is drawn or read off a clock; other answers of an
+    # agent of this name are another run.
+    answers = sha256_of_bytes(b"".join(rows[name].tobytes() for name in _ANSWERS))
+    identity = sha256_of_bytes(canonical_json(["bulk", agent, suite.digest, n_repeats, answers]))
     return RunManifest(
         run_id=identity[:16],
         agent=AgentInfo(name=agent),

@@ -131,6 +131,7 @@ class Comparison:
             "allowed": json_value(paired.allowed),
             "versions": json_value(paired.versions),
             "n_scenarios": len(paired.scenario_ids),
+            "without_trials": [run.label for run in paired.runs if not run.lists_trials],
             "missing": {run.label: missing_from(paired, run) for run in paired.runs},
             "design": self.design,
             "settings": json_value(self.settings),

@@ -40,6 +40,11 @@ class ScoredRun:
         return tuple(one.scenario_id for one in self.scorecard.scenarios)
 
     @property
+    def lists_trials(self) -> bool:
+        """Whether the scorecard lists trials: one that came from a large file of rows has scores alone."""
+        return all(one.trials for one in self.scorecard.scenarios)
+
+    @property
     def n_repeats(self) -> int:
         """Planned repeats of each scenario."""
         return self.scorecard.headline.n_repeats
@@ -105,7 +110,19 @@ class PairedRuns:
         return np.array([[one.score for one in self._of(run)] for run in self.runs], dtype=np.float64)
 
     def trial_scores(self, run: ScoredRun) -> NDArray[np.float64]:
-        """Scores of one complete run, shape (n_scenarios, n_repeats)."""
+        """Scores of one complete run, shape (n_scenarios, n_repeats).
+
+        Raises
+        ------
+        UsageError
+            The scorecard lists no trials.
+        """
+        if not run.lists_trials:
+            raise UsageError(
+                f"{run.path}: this scorecard comes from a large file of rows and lists no trials, so how "
+                "repeats differ cannot be seen. Make a run of the agent's rows (diagnose-bench import "
+                "diagnoses), score it, and take that."
+            )
         return np.array(
             [[trial.precision_at_full_recall for trial in one.trials] for one in self._of(run)],
             dtype=np.float64,
@@ -123,8 +140,9 @@ class PairedRuns:
                 continue
             n_trials = sum(trial.precision_at_full_recall is None for one in unscored for trial in one.trials)
             low, high = self._bounds(run)
+            trials = f"{n_trials} {'trial' if n_trials == 1 else 'trials'} of " if run.lists_trials else ""
             messages.append(
-                f"{run.path}: incomplete: {n_trials} {'trial' if n_trials == 1 else 'trials'} of "
+                f"{run.path}: incomplete: {trials}"
                 f"{len(unscored)} {'scenario has' if len(unscored) == 1 else 'scenarios have'} no score; "
                 f"the mean lies between {low:.3f} and {high:.3f}."
             )

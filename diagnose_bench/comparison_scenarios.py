@@ -47,8 +47,9 @@ class ScenarioChange:
     candidate_verdicts: Mapping[str, int]
     n_verdicts_flipped: int | None
     """Trials whose verdict must have changed; repeats have no order, so counts are compared. Null where the
-    scenario is missing or the numbers of repeats differ."""
+    scenario is missing, the numbers of repeats differ, or a scorecard lists no trials."""
     newly_blamed: tuple[Blamed, ...]
+    """Empty as well where a scorecard lists no trials."""
     no_longer_blamed: tuple[Blamed, ...]
 
     @property
@@ -90,7 +91,8 @@ def _change(
     old, new = _verdicts(before), _verdicts(after)
     known = before or after
     both = before is not None and after is not None
-    same_number = both and old.total() == new.total()
+    listed = bool(before and after and before.trials and after.trials)
+    same_number = listed and old.total() == new.total()
     return ScenarioChange(
         scenario_id=scenario_id,
         family=known.family if known else None,
@@ -101,8 +103,8 @@ def _change(
         baseline_verdicts=dict(old),
         candidate_verdicts=dict(new),
         n_verdicts_flipped=(new - old).total() if same_number else None,
-        newly_blamed=_blamed(after, before) if both else (),
-        no_longer_blamed=_blamed(before, after) if both else (),
+        newly_blamed=_blamed(after, before) if listed else (),
+        no_longer_blamed=_blamed(before, after) if listed else (),
     )
 
 

@@ -62,6 +62,11 @@ def _notices(comparison: Comparison) -> str:
         for run in paired.runs
         if (missing := missing_from(paired, run))
     ]
+    if bare := [run.label for run in paired.runs if not run.lists_trials]:
+        lines.append(
+            f"No trials are listed in the scorecard of {', '.join(bare)}: the scores of the scenarios are "
+            "compared, but flips of verdicts and newly blamed entities are not known."
+        )
     lines += [f"Allowed to differ: {one.field} ({_values(one.values)})" for one in paired.allowed]
     if paired.versions is not None:
         lines.append(f"Scored by different versions: {_values(paired.versions.values)}")
@@ -216,6 +221,8 @@ def _verdicts(one: ScenarioChange) -> str:
     if one.change is Change.MISSING:
         return ""
     before, after = one.baseline_verdicts, one.candidate_verdicts
+    if not (before and after):
+        return ""
     names = [name for name in {**before, **after} if before.get(name, 0) != after.get(name, 0)]
     return ", ".join(f"{name} {_count(before, name)} to {_count(after, name)}" for name in names)
 

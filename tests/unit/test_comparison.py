@@ -1,14 +1,17 @@
 """Comparisons against written-out arithmetic and scipy."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
-from unit.scored_runs import ids_of, scored, suite_of
+from unit.scored_runs import SCORES, ids_of, scored, suite_of
 
+from diagnose_bench import bulk_reading
+from diagnose_bench.bulk import score_file
 from diagnose_bench.comparison import ComparedPair, Comparison, Decision, compare_runs
 from diagnose_bench.comparison_false_alarms import false_alarms
 from diagnose_bench.comparison_scenarios import Blamed, Change
@@ -16,6 +19,9 @@ from diagnose_bench.comparison_settings import Settings, fewest_units
 from diagnose_bench.comparison_text import comparison_text
 from diagnose_bench.errors import IncompleteRunError, RunError, UsageError
 from diagnose_bench.outcome import Profile
+from diagnose_bench.planning import plan_design
+from diagnose_bench.planning_request import PlanRequest
+from diagnose_bench.scorecard import load_scorecard
 from diagnose_bench.signature import parse_signature
 
 BEFORE = [[1, 1], [1, 0.5], [1, 1], [0.5, 0.5], [1, 0], [1, 1], [0, 0], [1, 0.5]]
@@ -315,3 +321,61 @@ def test_one_repeat_cannot_be_split(tmp_path: Path) -> None:
         false_alarms(run)
     with pytest.raises(UsageError, match="--draws"):
         false_alarms(run, n_draws=0)
+
+
+def bulk_cards(root: Path, monkeypatch: pytest.MonkeyPatch, tables: dict[str, Any]) -> list[Path]:
+    """Scorecards of agents in one file of rows that is taken for a large one."""
+    monkeypatch.setattr(bulk_reading, "DETAILED_BYTES", -1)
+    n_scenarios = len(next(iter(tables.values())))
+    rows = [
+        {"agent": agent, "scenario_id": one, "repeat": repeat, "entities": SCORES[score]}
+        for agent, table in tables.items()
+        for one, scores in zip(ids_of(n_scenarios), table, strict=True)
+        for repeat, score in enumerate(scores, start=1)
+    ]
+    root.mkdir(exist_ok=True)
+    file = root / "rows.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    suite = suite_of(root, n_scenarios)
+    return [agent.path for agent in score_file(file, str(suite)).agents]
+
+
+def test_cards_without_trials_are_compared_by_scenario_and_say_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = bulk_cards(tmp_path / "bulk", monkeypatch, {"after": AFTER, "before": BEFORE})
+    found = compare_runs([cards[1], cards[0]])
+    expected = only(compare_runs(two(tmp_path / "runs", BEFORE, AFTER)))
+    pair = only(found)
+    assert (pair.difference, pair.p_value, pair.decision) == (
+        expected.difference,
+        expected.p_value,
+        expected.decision,
+    )
+    assert [one.change for one in pair.scenarios] == [one.change for one in expected.scenarios]
+    assert {one.n_verdicts_flipped for one in pair.scenarios} == {None}
+    assert not any(one.newly_blamed or one.no_longer_blamed for one in pair.scenarios)
+    assert found.to_dict()["without_trials"] == ["before", "after"]
+    assert "flips of verdicts and newly blamed entities are not known" in comparison_text(found)
+
+
+def test_a_card_without_trials_beside_a_run_blames_nobody_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (card,) = bulk_cards(tmp_path / "bulk", monkeypatch, {"before": [[1]] * 8})
+    run = scored(tmp_path / "after", suite_of(tmp_path / "again", 8), [[0]] * 8)
+    signatures = [parse_signature(load_scorecard(path).signature) for path in (card, run)]
+    differing = [name for name in signatures[0] if signatures[0][name] != signatures[1].get(name)]
+    found = compare_runs([card, run], allow=differing)
+    assert found.to_dict()["without_trials"] == ["before"]
+    assert not any(one.newly_blamed for one in only(found).scenarios)
+    assert "fail 0 to" not in comparison_text(found)
+
+
+@pytest.mark.parametrize("ask", [false_alarms, lambda card: plan_design(PlanRequest(between_sd=0.2), [card])])
+def test_what_needs_trials_refuses_a_card_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Path], object]
+) -> None:
+    (card,) = bulk_cards(tmp_path, monkeypatch, {"before": BEFORE})
+    with pytest.raises(UsageError, match="lists no trials"):
+        ask(card)
