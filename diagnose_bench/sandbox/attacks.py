@@ -46,7 +46,7 @@ NO_LIMITS = Limits(
     output_kill=1 << 30,
 )
 """For the proof that the scripts of the kind ``limit`` can get through."""
-_SETTLE_S = 0.5
+_SETTLE_S = 1.5
 
 
 @dataclass(frozen=True, slots=True)
