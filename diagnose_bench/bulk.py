@@ -290,7 +290,8 @@ def _head(scorecard: Scorecard) -> dict[str, Any]:
     whole = scorecard.model_copy(update={"scenarios": ()}).to_dict()
     kept = ("headline", "subset", "metrics", "profiles", "baselines", "outcomes", "signature", "complete")
     head = {name: whole[name] for name in kept}
-    head["baselines"] = {name: whole["baselines"][name] for name in ("empty", "blind", "lift")} | {
+    names = ("empty", "blind", "lift", "lift_over_blind")
+    head["baselines"] = {name: whole["baselines"][name] for name in names} | {
         "constant": whole["baselines"]["constant"]["score"]
     }
     return head

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 from diagnose_bench.bulk import AgentResult, BulkResult
 from diagnose_bench.text import visible
 
 _WIDEST_NAME = 40
-_COLUMNS = ("Score", "Full recall", "Exact", "Ranked", "Strict", "Lift")
+_WIDTH = 110
+_COLUMNS = ("Score", "Interval", "Full recall", "Exact", "Ranked", "Strict", "Lift")
 
 
 def table_of(result: BulkResult) -> str:
@@ -26,13 +28,19 @@ def table_of(result: BulkResult) -> str:
     scored = head["headline"]
     over = f"{scored['n_scenarios']} scenarios x {result.n_repeats} repeats"
     label = "Average precision at full recall" + ("" if head["subset"] is None else ", a subset of the suite")
-    text = [f"{label}: {over}", "", *text, "", head["signature"]]
+    methods = dict.fromkeys(_chosen(agent)["method"] for agent in ranked)
+    about = [line for method in methods for line in textwrap.wrap(f"Score: {method}.", _WIDTH)]
+    text = [f"{label}: {over}", "", *text, "", *about, "", head["signature"]]
     return "\n".join(text) + "\n"
 
 
+def _chosen(agent: AgentResult) -> dict[str, Any]:
+    found: dict[str, Any] = agent.head["subset"] or agent.head["headline"]
+    return found
+
+
 def _number(agent: AgentResult) -> float | None:
-    chosen: dict[str, Any] = agent.head["subset"] or agent.head["headline"]
-    found: float | None = chosen["average_precision_at_full_recall"]
+    found: float | None = _chosen(agent)["average_precision_at_full_recall"]
     return found
 
 
@@ -43,6 +51,7 @@ def _cells(agent: AgentResult) -> list[str]:
     return [
         name if len(name) <= _WIDEST_NAME else name[: _WIDEST_NAME - 1] + "…",
         _percent(_number(agent)),
+        _ends(_chosen(agent)["interval"] or _chosen(agent)["bounds"]),
         _percent(metrics["full_recall_rate"]),
         _percent(metrics["exact_rate"]),
         _percent(metrics["ranked_precision_at_full_recall"]),
@@ -50,6 +59,10 @@ def _cells(agent: AgentResult) -> list[str]:
         "n/a" if lift is None else f"{100 * lift:+.1f}",
         f"{head['outcomes']['diagnosed']}/{sum(head['outcomes'].values())}",
     ]
+
+
+def _ends(ends: tuple[float, float] | None) -> str:
+    return "n/a" if ends is None else f"{100 * ends[0]:.1f}-{100 * ends[1]:.1f}"
 
 
 def _percent(value: float | None) -> str:

@@ -53,6 +53,7 @@ from scoring.precision import (
     score_trials,
 )
 from scoring.profiles import NamedBatch, NameTable, ProfileScores, score_profiles
+from scoring.resampling import bootstrap_means
 from scoring.trials import MatchCounts, TrialBatch, count_matches
 from scoring.variance import RepeatVariance, repeat_variance
 
@@ -88,6 +89,7 @@ __all__ = [
     "ab_test",
     "all_pairs",
     "best_plan",
+    "bootstrap_means",
     "components_of_one_run",
     "count_matches",
     "decide",

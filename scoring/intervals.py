@@ -20,8 +20,7 @@ from scoring._units import Design, UnitSample, check_level, design
 from scoring.betting import betting_bounds
 from scoring.errors import ScoringError
 from scoring.half_atom import DirichletRatio, half_atom_law, merged
-
-_RESAMPLE_CELLS = 1 << 20
+from scoring.resampling import bootstrap_means
 
 
 class Method(StrEnum):
@@ -250,20 +249,14 @@ def _bootstrap_ends(
 ) -> Ends:
     if rng is None:
         raise ScoringError("the bootstrap draws: pass rng, a numpy.random.Generator.")
-    if n_resamples < 1:
-        raise ScoringError(f"n_resamples must be at least 1, not {n_resamples}.")
     if plan.is_crossed:
         raise ScoringError(
             "the bootstrap cannot draw families that lie in several splits; use half-atom or t."
         )
-    means = np.zeros(n_resamples)
-    for sample in samples:
-        rows = max(1, _RESAMPLE_CELLS // sample.n)
-        for start in range(0, n_resamples, rows):
-            stop = min(start + rows, n_resamples)
-            drawn = rng.multinomial(sample.n, np.full(sample.n, 1.0 / sample.n), size=stop - start)
-            means[start:stop] += drawn @ (sample.values * sample.sizes) / (drawn @ sample.sizes)
-    means /= len(samples)
+    means = sum(
+        bootstrap_means(sample.values[None], sample.sizes, rng, n_resamples=n_resamples)[0]
+        for sample in samples
+    ) / len(samples)
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(means, [tail, 1.0 - tail])
     return Ends(float(np.mean([sample.mean for sample in samples])), float(low), float(high))
