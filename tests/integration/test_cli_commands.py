@@ -59,7 +59,7 @@ def test_no_line_of_the_list_of_commands_is_cut_off() -> None:
         (["run"], "Missing option '--agent'"),
         (["run", "--agent", "baseline:empty", "--repeats", "x"], "Invalid value for '--repeats'"),
         (["run", "--agent", "baseline:empty", "--nonsense"], "No such option: --nonsense"),
-        (["score"], "Missing argument 'RUN'"),
+        (["score"], "Missing argument 'RUN|FILE'"),
         (["score", "a", "b"], "unexpected extra argument"),
         (["score", "a", "--profile", "lenient"], "'itbench-aa', 'strict'"),
         (["explain", "a", "1", "x"], "Invalid value for 'REPEAT'"),

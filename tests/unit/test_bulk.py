@@ -297,7 +297,7 @@ def test_parquet_equals_the_same_rows_as_lines(suite: Path, tmp_path: Path, read
     result = score_file(file, str(suite))
     assert [(line, reason[:10]) for line, reason in rejected(result)] == [
         (6, "agent is m"),
-        (7, "a row has "),
+        (7, "the row ha"),
     ]
     lines = [
         row(entities=[CART, 'say "hi": x']),
