@@ -64,7 +64,7 @@ def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseli
         (["run", "--agent", "baseline:empty", "--sandbox", "docker"], "Known are auto, bwrap, landlock"),
         (["run", "--agent", "baseline:empty", "--hide", "/nope"], "--hide /nope: does not exist"),
         (["run", "--agent", "baseline:empty", "--resume"], "--resume needs --out"),
-        (["score", "/nope"], "Give a run's folder, or a file of rows with --suite."),
+        (["score", "/nope"], 'A run is made with "diagnose-bench run'),
         (["score", "/usr"], "it has no run.json"),
         (["report", "/nope"], 'A run is made with "diagnose-bench run'),
         (["explain", "/nope", "1", "1"], 'A run is made with "diagnose-bench run'),
