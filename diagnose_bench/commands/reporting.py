@@ -130,8 +130,8 @@ def _score_file(
 ) -> NoReturn:
     if not file.exists():
         raise UsageError(
-            f'{file}: does not exist. A run is made with "diagnose-bench run --out {file}"; a file of rows is '
-            "scored with --suite."
+            f'{file}: does not exist. A run is made with "diagnose-bench run --out {file}"; a file of rows '
+            "is scored with --suite."
         )
     if suite is None:
         raise UsageError(f"{file}: say with --suite which suite its rows are about.")
