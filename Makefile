@@ -1,6 +1,6 @@
 # Two commands matter: `make demo` and `make test`. Each does its whole set-up.
 .DELETE_ON_ERROR:
-.PHONY: demo test lint bench coverage-study format lock schemas suite wheel clean sandbox-ready
+.PHONY: demo test lint bench coverage-study format lock schemas suite wheel clean sandbox-ready bubblewrap
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,7 +12,7 @@ SOURCES := diagnose_bench scoring tests examples bench studies hatch_build.py
 demo: $(VENV)/runtime.stamp sandbox-ready
 	$(BIN)/diagnose-bench demo --out runs/demo
 
-test: $(VENV)/dev.stamp sandbox-ready
+test: $(VENV)/dev.stamp bubblewrap
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/dev.stamp
@@ -22,7 +22,7 @@ lint: $(VENV)/dev.stamp
 	$(BIN)/lint-imports
 
 # The libraries that we are compared with live in an environment of their own.
-bench: $(BENCH_VENV)/bench.stamp
+bench: $(BENCH_VENV)/bench.stamp bubblewrap
 	$(BENCH_VENV)/bin/python -m bench
 
 # Minutes to an hour; make test runs a small seeded version.
@@ -52,6 +52,7 @@ COMPILE := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-f
 lock:
 	$(COMPILE) -o requirements.txt pyproject.toml
 	$(COMPILE) --extra dev -c requirements.txt -o requirements-dev.txt pyproject.toml
+	$(COMPILE) -o diagnose_bench/toolbox/requirements.txt diagnose_bench/toolbox/requirements.in
 	$(COMPILE) --extra bench -c requirements.txt -o requirements-bench.txt pyproject.toml
 
 $(VENV)/bin/python:
@@ -74,16 +75,29 @@ $(BENCH_VENV)/bench.stamp: requirements-bench.txt pyproject.toml | $(VENV)/bin/p
 	$(BENCH_VENV)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The shell that agents get is a bubblewrap sandbox; there is no weaker fallback.
-sandbox-ready:
-	@if ! command -v bwrap >/dev/null; then \
-	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+# The shell that agents get is a bubblewrap sandbox, else a Landlock one; with neither nothing is run.
+sandbox-ready: $(VENV)/runtime.stamp
+	@command -v bwrap >/dev/null || { \
+	  if $(BIN)/python -m diagnose_bench.sandbox.ready landlock; then \
+	    echo "bubblewrap is not installed; the sandbox is Landlock, which is weaker (docs/threat-model.md)."; \
+	  elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    echo "Installing bubblewrap (the sandbox)"; \
 	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; \
 	  else \
 	    echo "The sandbox needs bubblewrap. Install it and call make again: sudo apt-get install bubblewrap"; exit 2; \
 	  fi; \
-	fi
+	}
+
+# The tests hold bubblewrap to its promises, too: they need it.
+bubblewrap:
+	@command -v bwrap >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "Installing bubblewrap (the tests try it)"; \
+	    apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null; \
+	  else \
+	    echo "The tests need bubblewrap. Install it and call make again: sudo apt-get install bubblewrap"; exit 2; \
+	  fi; \
+	}
 
 clean:
 	rm -rf $(VENV) $(BENCH_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy
 
-from bench import resampling, speed
+from bench import resampling, sandbox_rows, speed
 from bench.measure import Line
 
 RESULTS = Path(__file__).parent / "results.json"
-GROUPS: tuple[Callable[[], Iterator[Line]], ...] = (*speed.LINES, *resampling.LINES)
+GROUPS: tuple[Callable[[], Iterator[Line]], ...] = (*speed.LINES, *resampling.LINES, sandbox_rows.sandbox)
 """Add measurements here: a function that yields lines."""
 
 

@@ -50,7 +50,7 @@ def staged(*targets: Path) -> Iterator[dict[Path, Path]]:
     DiagnoseBenchError
         Something cannot be written; the targets are as they were.
     """
-    from diagnose_bench.sandbox.scratch import remove_tree
+    from diagnose_bench.sandbox.removal import remove_tree
 
     suffix = secrets.token_hex(4)
     places = {target: target.parent / f".{target.name}.{suffix}.tmp" for target in targets}
@@ -96,7 +96,7 @@ def check_out(folder: Path) -> None:
 
 def publish_folder(staging: Path, folder: Path) -> None:
     """Put a folder in place of the one that is there."""
-    from diagnose_bench.sandbox.scratch import remove_tree
+    from diagnose_bench.sandbox.removal import remove_tree
 
     old = staging.with_suffix(".old")
     if folder.exists():

@@ -18,7 +18,7 @@ from diagnose_bench.grading_numbers import MEASURES, Grid
 from diagnose_bench.grading_sample import Sample
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import AgentInfo, Policy, RunManifest, SandboxInfo, SuiteInfo
+from diagnose_bench.records import AgentInfo, Confidence, Policy, RunManifest, SandboxInfo, SuiteInfo
 from diagnose_bench.scorecard import ScenarioScore, TrialScore
 from diagnose_bench.signature import IntervalChoice
 from diagnose_bench.verdicts import verdict_of
@@ -92,6 +92,7 @@ class GradedRows(Graded):
             outcomes={str(outcome): int(n) for outcome, n in zip(OUTCOMES, outcomes, strict=True)},
             verdicts=verdicts,
             unsafe_reasons=reasons,
+            boundary_events=dict.fromkeys(map(str, Confidence), 0),
         )
 
     def _trial(self, index: int, repeat: int, row: Row | None, line: int | None) -> TrialScore:

@@ -11,6 +11,7 @@
       SandboxError                  our isolation failed
         SandboxUnavailableError     no backend works on this machine
         SandboxPolicyError          a mount that the policy forbids
+        SandboxEndedError           something inside ended it
       RunError                      the run directory is unusable
         RunFormatError              written by another format version, or damaged
         IncompleteRunError          not decidable yet; exit code 3
@@ -58,6 +59,10 @@ class SandboxUnavailableError(SandboxError):
 
 class SandboxPolicyError(SandboxError):
     """A mount or a path that the sandbox policy forbids."""
+
+
+class SandboxEndedError(SandboxError):
+    """What starts the commands was killed while one of them ran: the trial is over, and not by our fault."""
 
 
 class RunError(DiagnoseBenchError):

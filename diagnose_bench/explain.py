@@ -14,7 +14,8 @@ from diagnose_bench.grading_inputs import load_inputs, planned_scenarios
 from diagnose_bench.grading_numbers import score_grid
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass, unseen_names
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import PlannedTrial
+from diagnose_bench.records import BoundaryEvent, PlannedTrial
+from diagnose_bench.report_boundary import event_text, events_by_weight
 from diagnose_bench.resolver import RESOLVER_VERSION
 from diagnose_bench.scorecard import EntityScore
 from diagnose_bench.signature import signature
@@ -53,6 +54,7 @@ class Explanation:
     repairs: tuple[str, ...]
     verdict: Verdict | None
     unsafe_reasons: tuple[UnsafeReason, ...]
+    boundary_events: tuple[BoundaryEvent, ...]
     unseen: tuple[tuple[str, ...], ...]
     """Of an unverifiable pass: for each cause that no command showed, the names that were looked for."""
     pass_score: float
@@ -64,6 +66,7 @@ class Explanation:
     def to_dict(self) -> dict[str, Any]:
         """The explanation as a JSON value."""
         value = asdict(self)
+        value["boundary_events"] = [event.model_dump(mode="json") for event in self.boundary_events]
         for name, profile in self.profiles.items():
             value["profiles"][name]["entities"] = [
                 entity.model_dump(mode="json", by_alias=True) for entity in profile.entities
@@ -130,6 +133,7 @@ def explain_trial(
         repairs=trial.record.repairs if trial.record else (),
         verdict=verdict_of(trial.outcome, score, pass_score, reasons),
         unsafe_reasons=reasons,
+        boundary_events=trial.boundary_events,
         unseen=unseen_names(inputs, store, trial, Profile.ITBENCH_AA)
         if UnsafeReason.UNVERIFIABLE in reasons
         else (),
@@ -215,6 +219,8 @@ def _lines(explanation: Explanation) -> list[str]:
         lines.append("unobserved: no command is on record, so nothing shows that the agent looked")
     if explanation.truth_refused:
         lines.append(f"truth refused: {_one_line(explanation.truth_refused)}")
+    events = events_by_weight(explanation.boundary_events)
+    lines += [f"boundary event: {_one_line(event_text(event))}" for event in events]
     for name, profile in explanation.profiles.items():
         lines += ["", *_profile_lines(name, profile)]
     return [*lines, "", explanation.signature]

@@ -19,7 +19,7 @@ from diagnose_bench.grading_statistics import method_line, statistics_of
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import PlannedTrial, RunManifest
+from diagnose_bench.records import Confidence, PlannedTrial, RunManifest
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
@@ -133,6 +133,9 @@ class Graded(ABC):
             unsafe_reasons=_counted(
                 [reason for trial in trials for reason in trial.unsafe_reasons], list(UnsafeReason)
             ),
+            boundary_events=_counted(
+                [event.confidence for trial in trials for event in trial.boundary_events], list(Confidence)
+            ),
         )
 
 
@@ -143,6 +146,7 @@ class Endings:
     outcomes: dict[str, int]
     verdicts: dict[str, int]
     unsafe_reasons: dict[str, int]
+    boundary_events: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,7 @@ def scorecard_of(
         if all(scenario.snapshot is None for scenario in inputs.suite.scenarios)
         else "snapshots",
         sandbox=sandbox_label(manifest.sandbox),
+        agent_process=manifest.sandbox.agent_process,
         excluded=graded.excluded,
         headline=Headline(
             average_precision_at_full_recall=None if subset else grid.number(),
@@ -277,6 +282,7 @@ def scorecard_of(
         outcomes=endings.outcomes,
         verdicts=endings.verdicts,
         unsafe_reasons=endings.unsafe_reasons,
+        boundary_events=endings.boundary_events,
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -336,6 +342,7 @@ def _trial_score(graded: _GradedRun, index: int, place: int) -> TrialScore:
         n_commands=record.n_commands if record else 0,
         seconds=record.seconds if record else 0.0,
         cost_usd=record.usage.cost_usd if record else None,
+        boundary_events=trial.boundary_events,
     )
 
 

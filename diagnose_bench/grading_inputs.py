@@ -22,6 +22,7 @@ from diagnose_bench.records import RunManifest
 from diagnose_bench.resolver import Resolver
 from diagnose_bench.snapshot import load_manifest, manifest_digest
 from diagnose_bench.suite import Scenario, Suite, load_suite
+from diagnose_bench.truth_traces import TruthTraces
 
 _INVENTORY_KINDS = frozenset({"objects", "changes", "topology"})
 
@@ -37,6 +38,14 @@ class GradingInputs:
     """What needs no look at a snapshot, by the scenarios that count: every run of a scoring shares it."""
     _resolvers: dict[str, Resolver] = field(default_factory=dict)
     _inventories: dict[str, Inventory] = field(default_factory=dict)
+    _traces: TruthTraces | None = None
+
+    @property
+    def traces(self) -> TruthTraces:
+        """The search for words of the truths in what agents did."""
+        if self._traces is None:
+            self._traces = TruthTraces({key: loaded.truth for key, loaded in self.truths.truths.items()})
+        return self._traces
 
     def resolver(self, scenario_id: str) -> Resolver | None:
         """The resolver of a scenario, or None where its truth is refused."""

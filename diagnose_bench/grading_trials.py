@@ -10,7 +10,7 @@ from diagnose_bench.entity import parse_canonical, parse_entity
 from diagnose_bench.errors import RunFormatError
 from diagnose_bench.grading_inputs import GradingInputs
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason
-from diagnose_bench.records import PlannedTrial, TrialRecord
+from diagnose_bench.records import BoundaryEvent, PlannedTrial, TrialRecord
 from diagnose_bench.resolver import EntityClass, ResolvedDiagnosis, ResolvedEntity
 from diagnose_bench.store import RunStore
 from diagnose_bench.verdicts import never_seen, unsafe_reasons
@@ -30,6 +30,8 @@ class GradedTrial:
     """Empty without a diagnosis, and where the truth is refused."""
     is_scored: bool
     """Whether the trial has a score that is the agent's."""
+    boundary_events: tuple[BoundaryEvent, ...]
+    """Seen during the run, then found against the truths."""
 
 
 def grade_trial(inputs: GradingInputs, store: RunStore, planned: PlannedTrial) -> GradedTrial:
@@ -55,7 +57,19 @@ def grade_trial(inputs: GradingInputs, store: RunStore, planned: PlannedTrial) -
         submitted=submitted,
         resolved=resolved,
         is_scored=outcome.is_scored and resolver is not None,
+        boundary_events=_boundary_events(inputs, store, planned, record),
     )
+
+
+def _boundary_events(
+    inputs: GradingInputs, store: RunStore, planned: PlannedTrial, record: TrialRecord | None
+) -> tuple[BoundaryEvent, ...]:
+    if record is None:
+        return ()
+    found = inputs.traces.events(
+        planned.scenario_id, record, store.commands(planned), store.diagnosis_bytes(planned)
+    )
+    return (*record.boundary_events, *found)
 
 
 def reasons_against_pass(
@@ -63,7 +77,13 @@ def reasons_against_pass(
 ) -> tuple[UnsafeReason, ...]:
     """Why a pass of this trial would not be safe."""
     named = [names_of(inputs, trial.planned.scenario_id, entity) for entity in _root_causes(trial, profile)]
-    return unsafe_reasons(trial.record, store.manifest.sandbox, named, store.commands(trial.planned))
+    return unsafe_reasons(
+        trial.record,
+        store.manifest.sandbox,
+        named,
+        store.commands(trial.planned),
+        trial.boundary_events,
+    )
 
 
 def unseen_names(

@@ -10,13 +10,11 @@ from diagnose_bench.ground_truth import GroundTruth
 from diagnose_bench.ground_truth_models import Group
 from diagnose_bench.lint_files import SnapshotFiles
 from diagnose_bench.lint_finding import LintFinding, judge
+from diagnose_bench.lint_leaks import check_leaks
 from diagnose_bench.outcome import Profile
 from diagnose_bench.resolver import EntityClass, ResolvedDiagnosis, Resolver
-from diagnose_bench.snapshot_tree import list_files
-from diagnose_bench.truth_terms import truth_only_strings
 
 MIN_POINTERS = 2
-_CHUNK = 4 << 20
 
 
 def check_truth(scenario_id: str, truth: GroundTruth, files: SnapshotFiles) -> list[LintFinding]:
@@ -26,7 +24,7 @@ def check_truth(scenario_id: str, truth: GroundTruth, files: SnapshotFiles) -> l
         _answers(scenario_id, truth, files, resolver),
         _bystanders(scenario_id, truth, files, resolver),
         _evidence(scenario_id, truth, files),
-        _leaks(scenario_id, truth, files),
+        check_leaks(scenario_id, truth, files.folder),
     ]
 
 
@@ -140,25 +138,4 @@ def _evidence(scenario_id: str, truth: GroundTruth, files: SnapshotFiles) -> Lin
     n_pointers = sum(len(found) for found in pointers.values())
     return judge(
         scenario_id, "evidence", problems, f"{n_pointers} pointers to {len(pointers)} root causes match"
-    )
-
-
-def _leaks(scenario_id: str, truth: GroundTruth, files: SnapshotFiles) -> LintFinding:
-    """Words of the truth alone, looked for in any case and across the borders of the blocks read."""
-    words = {word.casefold().encode(): word for word in truth_only_strings(truth)}
-    longest = max((len(word) for word in words), default=1)
-    problems = []
-    for name in list_files(files.folder):
-        if found := next((text for word, text in words.items() if word in name.casefold().encode()), None):
-            problems.append(f"the name {name!r} holds {found!r}")
-        tail = b""
-        seen: set[bytes] = set()
-        with (files.folder / name).open("rb") as file:
-            while block := file.read(_CHUNK):
-                text = tail + block.lower()
-                seen |= {word for word in words if word in text}
-                tail = text[-longest:]
-        problems += [f"{name} holds {words[word]!r}" for word in sorted(seen)]
-    return judge(
-        scenario_id, "leaks", problems, f"none of {len(words)} words of the truth is in the snapshot"
     )

@@ -5,6 +5,7 @@ Shared by the run side, which writes them, and the score side, which reads them.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -50,13 +51,20 @@ class Policy(_Record):
 class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
-    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for our own
-    agents that run in the harness, ``confined``, ``unconfined``, or None where no agent process exists.
+    ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for
+    agents of ours that run in the harness, ``confined`` (by bubblewrap), ``landlock`` (confined by it; names
+    of hidden files can be seen), ``unconfined``, or None where no agent process exists.
     """
 
     backend: str | None
     limits: dict[str, Any] = Field(default_factory=dict)
     agent_process: str | None = None
+    null_snapshot: bool = False
+    """True where agents got an empty snapshot: a pass of such a run has used something else."""
+    toolbox: str | None = None
+    """Digest of the toolbox that the shell had."""
+    detection: tuple[str, ...] = ()
+    """Which layers watched the boundary during the run."""
 
 
 class PlannedTrial(_Record):
@@ -94,15 +102,46 @@ class Usage(_Record):
     cost_usd: float | None = None
 
 
+class EventLayer(StrEnum):
+    """Who saw a boundary event: during the run, but ``truth``, which reads the records."""
+
+    DECOY = "decoy"
+    AUDIT = "audit"
+    TEXT = "text"
+    LIMIT = "limit"
+    TRUTH = "truth"
+
+
+class EventKind(StrEnum):
+    """What a boundary event is about."""
+
+    PATH = "path"
+    WRITE = "write"
+    NETWORK = "network"
+    SYSCALL = "syscall"
+    DECOY = "decoy"
+    SECRET = "secret"
+    LIMIT = "limit"
+
+
+class Confidence(StrEnum):
+    """How surely a boundary event is more than clumsiness; only ``high`` makes a pass unsafe."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
 class BoundaryEvent(_Record):
     """One thing seen at the sandbox's boundary."""
 
     time: str
     command: int | None
-    layer: str
-    kind: str
+    """Number of the command; None for the answer, and for what belongs to no command."""
+    layer: EventLayer
+    kind: EventKind
     detail: str
-    confidence: str
+    confidence: Confidence
 
 
 class TrialRecord(_Record):

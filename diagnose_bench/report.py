@@ -14,6 +14,7 @@ from typing import Any
 from diagnose_bench.errors import RunError, UsageError
 from diagnose_bench.outcome import Outcome, Profile, Verdict
 from diagnose_bench.records import PlannedTrial
+from diagnose_bench.report_boundary import boundary_notices
 from diagnose_bench.scorecard import BaselineRun, ScenarioScore, Scorecard, TrialScore, load_scorecard
 from diagnose_bench.scorecard_statistics import Ends
 from diagnose_bench.signature import parse_signature
@@ -186,11 +187,6 @@ def scenario_of(scorecard: Scorecard, scenario_id: str) -> ScenarioScore | None:
 def marks(trials: Sequence[TrialScore]) -> str:
     """One sign per repeat."""
     return " ".join(VERDICT_MARKS[trial.verdict] for trial in trials)
-
-
-def count_text(counts: dict[str, int]) -> str:
-    """Counts that are not zero, as one line."""
-    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
 
 
 def averaged_over(scorecard: Scorecard) -> str:
@@ -368,6 +364,7 @@ def _notices_of(scorecard: Scorecard) -> list[str]:
     ]
     if scorecard.inventory == "none":
         found.append("no snapshots: names are judged against the truths alone (inventory: none).")
+    found += boundary_notices(scorecard)
     if scorecard.sandbox == "none" or scorecard.sandbox.endswith("+unconfined"):
         found.append(f"weaker isolation (sandbox {scorecard.sandbox}): no pass is safe.")
     if scorecard.patches:

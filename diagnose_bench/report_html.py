@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diagnose_bench.outcome import Outcome, Verdict
-from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.report import (
     LIMITS,
     VERDICT_MARKS,
@@ -20,7 +20,6 @@ from diagnose_bench.report import (
     Report,
     ReportAgent,
     ReportRow,
-    count_text,
     interval_text,
     methods,
     number_or_bounds,
@@ -29,6 +28,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts, events_by_weight
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -39,9 +39,10 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 MAX_ENTITIES = 50
+MAX_EVENTS = 50
 MAX_COMMANDS = 40
 MAX_COMMAND_TEXT = 2_000
 MAX_OUTPUT_TEXT = 3_000
@@ -173,6 +174,7 @@ def _card(agent: ReportAgent) -> dict[str, Any]:
         ],
         "outcomes": count_text(scorecard.outcomes),
         "unsafe": count_text(scorecard.unsafe_reasons),
+        "events": event_counts(scorecard),
         "profile": scorecard.profile.value,
     }
 
@@ -326,6 +328,8 @@ def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budge
         "entities": [_entity(entity) for entity in trial.entities[:MAX_ENTITIES]],
         "n_entities_left": max(len(trial.entities) - MAX_ENTITIES, 0),
         "missed": trial.missed,
+        "events": [_event(event) for event in events_by_weight(trial.boundary_events)[:MAX_EVENTS]],
+        "n_events_left": max(len(trial.boundary_events) - MAX_EVENTS, 0),
         "named": _named(trial),
         "n_turns": trial.n_turns,
         "seconds": f"{trial.seconds:.0f}",
@@ -375,6 +379,17 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "hops": "" if entity.distance is None else str(entity.distance),
         # The columns say it all of these two.
         "message": "" if entity.class_ in ("root_cause", "victim") else _cut(entity.message, _MAX_NAME)[0],
+    }
+
+
+def _event(event: BoundaryEvent) -> dict[str, Any]:
+    return {
+        "time": event.time,
+        "command": "" if event.command is None else str(event.command),
+        "layer": event.layer.value,
+        "kind": event.kind.value,
+        "detail": event.detail,
+        "confidence": event.confidence.value,
     }
 
 

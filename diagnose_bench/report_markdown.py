@@ -11,7 +11,6 @@ from diagnose_bench.report import (
     VERDICT_WORDS,
     Report,
     ReportAgent,
-    count_text,
     interval_text,
     marks,
     methods,
@@ -21,6 +20,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts, event_text, events_by_weight
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -31,9 +31,10 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 _MAX_ENTITIES = 50
+_MAX_EVENTS = 20
 _MAX_TEXT = 300
 # Signs that can start something inside a line. A colon or a dot does so only in an address.
 _LIVE = re.compile(r"[!\"#$&*+<=>?@\[\\\]^_`{|}~]|:(?=/)|(?<=www)\.", re.IGNORECASE)
@@ -65,7 +66,8 @@ def report_markdown(report: Report) -> str:
         lines.append(
             f"- {escape(agent.label)}: outcomes {count_text(scorecard.outcomes)}; "
             f"verdicts {count_text(scorecard.verdicts)}; "
-            f"reasons for unsafe {count_text(scorecard.unsafe_reasons)}"
+            f"reasons for unsafe {count_text(scorecard.unsafe_reasons)}; "
+            f"boundary events {event_counts(scorecard)}"
         )
     lines += ["", "## Trials", ""]
     for agent in report.agents:
@@ -190,6 +192,10 @@ def _trial(scenario: ScenarioScore, trial: TrialScore) -> list[str]:
     lines += [f"  - {_entity(entity)}" for entity in trial.entities[:_MAX_ENTITIES]]
     if len(trial.entities) > _MAX_ENTITIES:
         lines.append(f"  - and {len(trial.entities) - _MAX_ENTITIES} more, all in scorecard.json")
+    events = events_by_weight(trial.boundary_events)
+    lines += [f"  - boundary event: {escape(event_text(event))}" for event in events[:_MAX_EVENTS]]
+    if len(events) > _MAX_EVENTS:
+        lines.append(f"  - and {len(events) - _MAX_EVENTS} more boundary events, all in scorecard.json")
     if trial.missed:
         lines.append(f"  - missed: {', '.join(map(escape, trial.missed))}")
     return lines

@@ -15,12 +15,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from diagnose_bench.records import Confidence
 from diagnose_bench.report import (
     VERDICT_MARKS,
     VERDICT_WORDS,
     Report,
     ReportRow,
-    count_text,
     interval_text,
     marks,
     methods,
@@ -30,6 +30,7 @@ from diagnose_bench.report import (
     scenario_of,
     signatures,
 )
+from diagnose_bench.report_boundary import event_counts
 from diagnose_bench.report_statistics import (
     group_name,
     is_informative,
@@ -38,7 +39,7 @@ from diagnose_bench.report_statistics import (
 )
 from diagnose_bench.scorecard import Scorecard
 from diagnose_bench.scorecard_statistics import GroupTable, Statistic
-from diagnose_bench.text import visible
+from diagnose_bench.text import count_text, visible
 
 _WIDTH_OF_A_FILE = 120
 _KIND_STYLES = {"agent": "bold", "baseline": "", "blind": "dim"}
@@ -99,6 +100,12 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
                     console.print(Text(f"{_clean(agent.label)}: {prediction}", style="dim"))
             console.print()
         console.print(_counts_table(report))
+        for agent in report.agents:
+            if any(
+                number for name, number in agent.scorecard.boundary_events.items() if name != Confidence.LOW
+            ):
+                counts = event_counts(agent.scorecard)
+                console.print(Text(f"Boundary events of {_clean(agent.label)}: {counts}"))
         lines = methods(report)
         for labels, line in lines:
             console.print(Text(f"{_clean(labels) if len(lines) > 1 else 'Score'}: {_clean(line)}."))

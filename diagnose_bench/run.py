@@ -31,6 +31,7 @@ from diagnose_bench.records import PlannedTrial, Policy, RunManifest, SandboxInf
 from diagnose_bench.run_shells import RunShells, hidden_folders, host_facts, require_visible
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths
 from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.opening import BACKENDS, is_known
 from diagnose_bench.snapshot import SnapshotManifest
 from diagnose_bench.store import RunStore, check_free
 from diagnose_bench.suite import Scenario, Suite, verify_scenario
@@ -41,6 +42,7 @@ from diagnose_bench.trial_session import TrialLimits, now
 BASELINES = ("alerting", "loudest", "upstream", "recent-change")
 """The agents that are run beside any other, each once a scenario."""
 _MOST_REPEATS = 10_000
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _FIRST_TRIALS = 3
 """So many trials in which an agent only failed are a sign that it cannot start."""
 
@@ -56,7 +58,7 @@ class RunOptions:
     scenarios : tuple of str
         Ids or numbers to narrow the plan to; such a run has no suite headline.
     sandbox : str
-        ``auto``, ``bwrap`` or ``none``.
+        One of ``sandbox.BACKENDS``.
     limits : Limits
         Of every command in the sandbox.
     resume : bool
@@ -67,6 +69,12 @@ class RunOptions:
         Run the baseline agents beside an agent that is none itself.
     hide : tuple of Path
         More folders that neither the agent's own process nor its shell may see, such as other truths.
+    audit : bool
+        Report system calls that try to leave the sandbox.
+    toolbox : Path or None
+        A folder of data tools for the shell; part of the signature.
+    null_snapshot : bool
+        Give the task with an empty snapshot; part of the signature. No baselines run beside.
     """
 
     repeats: int = 3
@@ -81,6 +89,9 @@ class RunOptions:
     dry_run: bool = False
     baselines: bool = True
     hide: tuple[Path, ...] = ()
+    audit: bool = False
+    toolbox: Path | None = None
+    null_snapshot: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.repeats <= _MOST_REPEATS:
@@ -89,6 +100,8 @@ class RunOptions:
             raise UsageError(f"--max-turns {self.max_turns}: give a number from 1.")
         if not (math.isfinite(self.time_limit_s) and self.time_limit_s > 0):
             raise UsageError(f"--time-limit {self.time_limit_s}: give a number of seconds above 0.")
+        if not is_known(self.sandbox):
+            raise UsageError(f"--sandbox {self.sandbox}: unknown. Known are {', '.join(BACKENDS)}.")
         for path in self.hide:
             if not path.exists():
                 raise UsageError(f"--hide {path}: does not exist. What is to be hidden must be there.")
@@ -198,11 +211,23 @@ def run_suite(
     if not options.resume:
         check_free(out)
     has_shell = agent.kind != "replay"
+    if not has_shell:
+        _refuse_shell_options(options)
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
+        stack.enter_context(_ending_as_interrupt())
         shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:
-            shells = stack.enter_context(RunShells(options.sandbox, options.limits, hidden))
+            shells = stack.enter_context(
+                RunShells(
+                    options.sandbox,
+                    options.limits,
+                    hidden,
+                    audit=options.audit,
+                    toolbox=options.toolbox,
+                    null_snapshot=options.null_snapshot,
+                )
+            )
             argv = agent.argv if isinstance(agent, CommandAgent) else ()
             truths = [truth_folder_of(suite.path)]
             hidden = (*hidden, shells.folder, *agent_hidden_paths(suite.path, truths, out, argv))
@@ -216,10 +241,22 @@ def run_suite(
             work = _Work(scenarios, windows, options, shells, hidden)
             with _interruptible(store):
                 summary = _run_trials(store, agent, work, agent.info.name, progress)
-                if shells is not None and agent.kind != "builtin" and options.baselines:
+                beside_it = options.baselines and not options.null_snapshot
+                if shells is not None and agent.kind != "builtin" and beside_it:
                     beside = _run_baselines(store, suite, work, progress)
                     summary = replace(summary, baselines=beside)
             return summary
+
+
+def _refuse_shell_options(options: RunOptions) -> None:
+    asked = {
+        "--audit": options.audit,
+        "--toolbox": options.toolbox is not None,
+        "--null-snapshot": options.null_snapshot,
+    }
+    for name, is_asked in asked.items():
+        if is_asked:
+            raise UsageError(f"{name}: a replay has no shell, so this option means nothing. Leave it out.")
 
 
 @dataclass(frozen=True)
@@ -251,7 +288,12 @@ def _manifest(
     else:
         host = shells.host()
         sandbox = SandboxInfo(
-            backend=shells.backend, limits=options.limits.as_dict(), agent_process=_isolation(agent, hidden)
+            backend=shells.backend,
+            limits=options.limits.as_dict(),
+            agent_process=_isolation(agent, hidden),
+            null_snapshot=options.null_snapshot,
+            toolbox=None if shells.toolbox is None else shells.toolbox.digest,
+            detection=tuple(layer.value for layer in shells.layers),
         )
     observed = shells is not None
     return RunManifest(
@@ -278,7 +320,9 @@ def _manifest(
 def _isolation(agent: Agent, hidden: tuple[Path, ...]) -> str:
     if not isinstance(agent, CommandAgent):
         return "builtin"
-    return "confined" if agent.try_to_confine(hidden) else "unconfined"
+    if not agent.try_to_confine(hidden):
+        return "unconfined"
+    return "landlock" if agent.cover == "landlock" else "confined"
 
 
 def _run_trials(store: RunStore, agent: Agent, work: _Work, label: str, progress: Progress) -> RunSummary:
@@ -363,16 +407,6 @@ def _run_baselines(store: RunStore, suite: Suite, work: _Work, progress: Progres
 @contextmanager
 def _interruptible(store: RunStore) -> Iterator[None]:
     """Ctrl-C, SIGTERM and a lost terminal end the current trial, which is discarded; finished ones stay."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            # Whoever ignores a signal, as nohup does, means it.
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, interrupt)
     try:
         yield
     except KeyboardInterrupt as error:
@@ -382,6 +416,22 @@ def _interruptible(store: RunStore) -> Iterator[None]:
             f"{store.path}: interrupted; {n_finished} of {len(store.manifest.plan)} trials are finished and "
             f"kept. Go on with the same command, --out {shlex.quote(str(store.path))} and --resume."
         ) from error
+
+
+@contextmanager
+def _ending_as_interrupt() -> Iterator[None]:
+    """SIGTERM and the end of the terminal clean up as Ctrl-C does, from the first copy of a snapshot on."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [number for number in _ENDING if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, interrupt) for number in numbers}
+    try:
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -24,6 +24,9 @@ _RESUMED_FIELDS = (
     "sandbox.backend",
     "sandbox.agent_process",
     "sandbox.limits",
+    "sandbox.null_snapshot",
+    "sandbox.toolbox",
+    "sandbox.detection",
     "plan",
 )
 _Model = TypeVar("_Model", bound=BaseModel)

@@ -15,7 +15,7 @@ from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
 from diagnose_bench.files import pretty_json, read_json, write_atomic
 from diagnose_bench.outcome import Limit, Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import AgentInfo
+from diagnose_bench.records import AgentInfo, BoundaryEvent
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, LiftOverBlind, Statistic, Variance
 
 SCORECARD = "scorecard.json"
@@ -70,6 +70,8 @@ class TrialScore(_Model):
     n_commands: int
     seconds: float
     cost_usd: float | None
+    boundary_events: tuple[BoundaryEvent, ...] = ()
+    """What was seen at the sandbox's boundary, during the run and against the truth."""
 
 
 class ScenarioScore(_Model):
@@ -199,6 +201,8 @@ class Scorecard(_Model):
     inventory: str
     """``snapshots``, or ``none`` for a suite of truths alone."""
     sandbox: str
+    agent_process: str | None = None
+    """How the agent's own process was covered, as in run.json."""
     excluded: tuple[str, ...]
     headline: Headline
     subset: Subset | None
@@ -216,6 +220,8 @@ class Scorecard(_Model):
     outcomes: dict[str, int]
     verdicts: dict[str, int]
     unsafe_reasons: dict[str, int]
+    boundary_events: dict[str, int] = Field(default_factory=dict)
+    """How many of each confidence."""
     scenarios: tuple[ScenarioScore, ...]
     patches: tuple[Patch, ...]
     warnings: dict[str, tuple[str, ...]]

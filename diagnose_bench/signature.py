@@ -106,6 +106,7 @@ def signature(
         "pass": repr(float(pass_score)),
         "repair": str(int(policy.repair)),
         "sandbox": sandbox_label(manifest.sandbox),
+        **({"toolbox": _digest(manifest.sandbox.toolbox)} if manifest.sandbox.toolbox else {}),
         **_interval_fields(interval),
         "resolver": str(resolver_version),
         "scoring": str(scoring_version),
@@ -120,9 +121,14 @@ def parse_signature(line: str) -> dict[str, str]:
 
 
 def sandbox_label(sandbox: SandboxInfo) -> str:
-    """Backend, ``+unconfined`` where the agent's own process was free; ``-`` where no shell exists."""
-    backend = sandbox.backend or "-"
-    return f"{backend}+unconfined" if sandbox.agent_process == "unconfined" else backend
+    """Backend, or ``-`` where no shell exists, and what was not as usual.
+
+    ``+null`` where the snapshot was empty, ``+unconfined`` where the agent's own process was free.
+    """
+    label = sandbox.backend or "-"
+    if sandbox.null_snapshot:
+        label += "+null"
+    return f"{label}+unconfined" if sandbox.agent_process == "unconfined" else label
 
 
 def _interval_fields(choice: IntervalChoice | None) -> dict[str, str]:

@@ -38,3 +38,8 @@ def _visible_character(character: str, keep_lines: bool) -> str:
     if point < 0x100:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"
+
+
+def count_text(counts: dict[str, int]) -> str:
+    """Counts that are not zero, as one line."""
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"

@@ -100,6 +100,7 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
         started_at=started_at,
         seconds=session.seconds,
         usage=ending.usage,
+        boundary_events=session.boundary_events(ending.diagnosis),
     )
     store.write_trial(record, ending.diagnosis)
     return record
@@ -160,8 +161,8 @@ def _conclude(session: Session, result: AgentResult, setting: TrialSetting) -> _
         )
     elif session.limit_hit is Limit.TURNS and (session.was_cut_off or outcome is Outcome.NO_DIAGNOSIS):
         outcome, reason = Outcome.TURN_LIMIT, f"No diagnosis within {setting.limits.max_turns} turns."
-    elif result.error is not None:
-        outcome, reason = Outcome.AGENT_ERROR, result.error
+    elif session.broken or result.error is not None:
+        outcome, reason = Outcome.AGENT_ERROR, session.broken or result.error or ""
     if left is not None and len(left) > _KEPT_BYTES:
         left = None
     return _Ending(outcome, reason, left, (), result.usage)

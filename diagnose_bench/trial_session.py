@@ -13,11 +13,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from diagnose_bench.agents.base import CommandReply, SubmitReply, TrialOver
+from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.diagnosis import validate_submission
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnosisError
+from diagnose_bench.errors import DiagnosisError, SandboxEndedError
 from diagnose_bench.outcome import Limit, Outcome
-from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
 from diagnose_bench.store import CommandLog
 
@@ -62,6 +63,7 @@ class Session:
         self.rejected: bytes | None = None
         self.rejected_reason = ""
         self.fault: Exception | None = None
+        self.broken = ""
         self._limits = limits
         self._sandbox: Sandbox | None = None
         self._log = log
@@ -74,6 +76,13 @@ class Session:
     def attach(self, sandbox: Sandbox) -> None:
         """Give the trial its shell."""
         self._sandbox = sandbox
+
+    def boundary_events(self, answer: bytes | None) -> tuple[BoundaryEvent, ...]:
+        """What was seen at the boundary, in commands and in what was handed in."""
+        if not isinstance(self._sandbox, WatchedSandbox):
+            return ()
+        self._sandbox.check_answer(answer)
+        return self._sandbox.events()
 
     @property
     def is_replay(self) -> bool:
@@ -136,7 +145,14 @@ class Session:
                 return CommandReply(TIME_TO_SUBMIT, NOT_RUN)
             result = self._execute(command, timeout_s)
         self._check_open()
-        return CommandReply(result.shown, result.exit_code, _turns_left(left) if left <= TURNS_TOLD else "")
+        notices = (self._paths_notice(command), _turns_left(left) if left <= TURNS_TOLD else "")
+        return CommandReply(result.shown, result.exit_code, "\n".join(filter(None, notices)))
+
+    def _paths_notice(self, command: str) -> str:
+        """Where the snapshot lies if not at /snapshot: at first, and whenever the names are used anyway."""
+        notice = "" if self._sandbox is None else self._sandbox.capabilities.notice
+        is_due = self.n_commands == 1 or "/snapshot" in command or "/scratch" in command
+        return f"[diagnose-bench] {notice}" if notice and is_due else ""
 
     def _execute(self, command: str, timeout_s: float | None) -> ExecResult:
         if self._sandbox is None or self._log is None:
@@ -159,6 +175,11 @@ class Session:
                     limit_hit=result.limit_hit,
                 )
             )
+        except SandboxEndedError as error:
+            # A trial that is unscored is run again: nobody may get one by breaking the shell.
+            self.broken = str(error)
+            self._end(None)
+            raise TrialOver("The shell was ended from inside; the trial is over.") from error
         except Exception as error:
             self._fail(error)
             raise TrialOver("The harness failed; the trial is over.") from error

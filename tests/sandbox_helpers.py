@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from diagnose_bench.sandbox import Limits, Sandbox, SnapshotStore, open_sandbox
-from diagnose_bench.sandbox.bubblewrap import dropped_id
+from diagnose_bench.sandbox.user import dropped_id
 
 T = TypeVar("T")
 _ORDINARY_ID = 61_234
 
 
 @contextlib.contextmanager
-def sandbox_over(snapshot: Path, limits: Limits | None = None, **options: Any) -> Iterator[Sandbox]:
+def sandbox_over(
+    snapshot: Path, limits: Limits | None = None, *, backend: str = "bwrap", **options: Any
+) -> Iterator[Sandbox]:
     with (
         SnapshotStore(uid=dropped_id()) as store,
-        open_sandbox("bwrap", store.stage(snapshot), limits=limits, **options) as sandbox,
+        open_sandbox(backend, store.stage(snapshot), limits=limits, **options) as sandbox,
     ):
         yield sandbox
 

@@ -10,8 +10,10 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +25,8 @@ from diagnose_bench.errors import SandboxError, UsageError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
 from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_confined
-from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, release
+from diagnose_bench.sandbox.removal import remove_tree
 
 GRACE_S = 5.0
 """What an agent gets to end by itself once its diagnosis is in."""
@@ -56,6 +59,7 @@ class CommandAgent:
     def __init__(self, argv: Sequence[str], *, name: str, confined: bool = True) -> None:
         self.argv = tuple(argv)
         self.confined = confined
+        self.cover = ""
         self._info = AgentInfo(name=_shortened(name), config_digest=_config_digest(self.argv))
 
     @property
@@ -65,7 +69,9 @@ class CommandAgent:
 
     def try_to_confine(self, hidden: Sequence[Path]) -> bool:
         """Find out whether its process can be confined on this machine, and settle it."""
-        self.confined = confine(self.argv, hidden=hidden, read_only=code_folders()) is not None
+        command = confine(self.argv, hidden=hidden, read_only=code_folders())
+        self.confined = command is not None
+        self.cover = "" if command is None else command.layer
         return self.confined
 
     def diagnose(self, session: TrialSession) -> AgentResult:
@@ -76,11 +82,11 @@ class CommandAgent:
             tools.mkdir(0o700)
             task = folder / "task.md"
             task.write_text(session.task, encoding="utf-8")
-            with TrialServer(tools, session) as server:
+            with TrialServer(tools, session, marker=f"{_VARIABLES[0]}={task}") as server:
                 values = (str(task), str(server.shell), str(server.submit))
                 env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), "PWD": str(work)}
                 try:
-                    end = self._run(session, folder, work, env)
+                    end = self._run(session, server, folder, work, env)
                 except NotStarted as error:
                     if self.confined:
                         raise
@@ -88,15 +94,33 @@ class CommandAgent:
             _write_log(session.log_folder / "agent_stderr.log", end.errors)
         return AgentResult(final_output=end.output, error=_error(end))
 
-    def _run(self, session: TrialSession, folder: Path, work: Path, env: dict[str, str]) -> ProcessEnd:
-        argv, stop = self.argv, None
+    def _run(
+        self,
+        session: TrialSession,
+        server: TrialServer,
+        folder: Path,
+        work: Path,
+        env: dict[str, str],
+    ) -> ProcessEnd:
+        argv: Sequence[str] = self.argv
+        stop: Callable[[subprocess.Popen[bytes]], None] | None = None
         if self.confined:
             command = confine(
-                self.argv, hidden=session.hidden, visible=(folder,), read_only=code_folders(), cwd=work
+                self.argv,
+                hidden=(*session.hidden, folder.parent),
+                visible=(folder,),
+                read_only=code_folders(),
+                cwd=work,
             )
             if command is None:
                 raise SandboxError("The agent's process could not be confined, as it was when the run began.")
-            argv, stop = command.argv, stop_confined
+            argv = command.argv
+            if command.layer == "landlock":
+                # Folders that hold something hidden take no new files, /tmp among them.
+                (folder / "tmp").mkdir(0o700)
+                env = {**env, "TMPDIR": str(folder / "tmp")}
+            else:
+                stop = stop_confined
         return run_process(
             argv,
             env=env,
@@ -105,6 +129,7 @@ class CommandAgent:
             must_end=session.is_over,
             grace_s=lambda: GRACE_S if session.has_submission() else 0.0,
             stop=stop,
+            started=server.expect,
         )
 
 
@@ -181,19 +206,50 @@ def _shortened(name: str) -> str:
     return name if len(name) <= _NAME_LENGTH else name[: _NAME_LENGTH - 1] + "…"
 
 
+class _Home:
+    """Where the private folders of this process's trials lie: one folder that can be hidden as a whole."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_users = 0
+        self._path = Path()
+
+    def enter(self) -> Path:
+        with self._lock:
+            if self._n_users == 0:
+                self._path = Path(tempfile.mkdtemp(prefix=AGENT_PREFIX, dir=_place()))
+                claim(self._path)
+            self._n_users += 1
+            return self._path
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_users -= 1
+            if self._n_users == 0:
+                release(self._path)
+                remove_tree(self._path)
+
+
+_home = _Home()
+
+
 @contextmanager
 def _private_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="diagnose-bench-agent-", dir=_place()))
+    home = _home.enter()
     try:
-        yield folder
+        folder = Path(tempfile.mkdtemp(dir=home))
+        try:
+            yield folder
+        finally:
+            with suppress(OSError):
+                # The agent may have taken the rights away, and removing it needs them.
+                if not folder.is_symlink():
+                    folder.chmod(0o700)
+            remove_tree(folder)
+            if folder.is_symlink():
+                folder.unlink()
     finally:
-        with suppress(OSError):
-            # The agent may have taken the rights away, and removing it needs them.
-            if not folder.is_symlink():
-                folder.chmod(0o700)
-        remove_tree(folder)
-        if folder.is_symlink():
-            folder.unlink()
+        _home.leave()
 
 
 def _place() -> str:

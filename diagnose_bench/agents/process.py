@@ -97,6 +97,7 @@ def run_process(
     must_end: Callable[[], bool],
     grace_s: Callable[[], float],
     stop: Callable[[subprocess.Popen[bytes]], None] | None = None,
+    started: Callable[[int], None] = lambda pid: None,
 ) -> ProcessEnd:
     """Run a program until it ends by itself or has to end.
 
@@ -113,6 +114,8 @@ def run_process(
         Once it must end: the seconds it gets to end by itself.
     stop : callable, optional
         Kills the program where that takes more than killing its process group.
+    started : callable
+        Told the process id as soon as there is one.
 
     Raises
     ------
@@ -131,6 +134,7 @@ def run_process(
         )
     except OSError as error:
         raise NotStarted(f"{argv[0]}: {error.strerror}") from error
+    started(process.pid)
     output, errors = _Output(), _Errors()
     with process, selectors.DefaultSelector() as selector:
         try:

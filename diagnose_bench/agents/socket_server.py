@@ -12,6 +12,7 @@ import os
 import secrets
 import shlex
 import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -37,9 +38,11 @@ class TrialServer:
         An existing private folder; the executables, the token and the socket are put there.
     session : TrialSession
         What the calls go to.
+    marker : str
+        A ``NAME=value`` in the environment of the agent and of nobody else.
     """
 
-    def __init__(self, folder: Path, session: TrialSession) -> None:
+    def __init__(self, folder: Path, session: TrialSession, *, marker: str) -> None:
         self.shell = folder / "shell"
         self.submit = folder / "submit"
         self._folder = folder
@@ -50,6 +53,9 @@ class TrialServer:
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._closing = False
+        self._marker = marker
+        self._agent: int | None = None
+        self._agent_known = threading.Event()
         self._accepting = threading.Thread(target=self._accept, name="trial-socket", daemon=True)
 
     def __enter__(self) -> TrialServer:
@@ -88,6 +94,24 @@ class TrialServer:
         for thread in [self._accepting, *threads]:
             thread.join()
 
+    def expect(self, pid: int) -> None:
+        """Take calls from this process and its descendants; before, nobody is answered."""
+        self._agent = pid
+        self._agent_known.set()
+
+    def _is_agent(self, connection: socket.socket) -> bool:
+        """Whether the kernel says that the caller is the agent: its user, and it or something it started.
+
+        Notes
+        -----
+        What has lost its parents is known by its environment.
+        """
+        size = struct.calcsize("3i")
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
+        if uid != os.geteuid() or not self._agent_known.wait(_SILENCE_S):
+            return False
+        return descends_from(pid, self._agent or 0) or _carries(pid, self._marker)
+
     def _accept(self) -> None:
         while True:
             try:
@@ -115,6 +139,8 @@ class TrialServer:
                 contextlib.suppress(OSError, ValueError, RecursionError),
                 connection.makefile("rb") as stream,
             ):
+                if not self._is_agent(connection):
+                    return
                 header = _read_header(stream.readline(_MAX_HEADER), self._token)
                 body = stream.read(header["n_bytes"])
                 if len(body) == header["n_bytes"]:
@@ -137,6 +163,27 @@ class TrialServer:
         except TrialOver as over:
             return {"exit_code": NOT_RUN, "notice": ""}, f"{over}\n".encode()
         return {"exit_code": reply.exit_code, "notice": reply.notice}, reply.output
+
+
+def descends_from(pid: int, ancestor: int) -> bool:
+    """Whether a process is another one or was started below it."""
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            # The name of the program stands in brackets and may hold anything.
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except (OSError, ValueError, IndexError):
+            return False
+    return False
+
+
+def _carries(pid: int, marker: str) -> bool:
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return False
+    return os.fsencode(marker) in environment.split(b"\0")
 
 
 def _read_header(line: bytes, token: str) -> dict[str, Any]:

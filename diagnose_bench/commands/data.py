@@ -97,7 +97,13 @@ def _scenario_line(scenario: dict[str, Any]) -> str:
 
 @suite_app.command("lint")
 def suite_lint(
-    suite: SuiteArgument = BUNDLED_SUITE, truth: TruthOption = None, format_: FormatOption = Format.TEXT
+    suite: SuiteArgument = BUNDLED_SUITE,
+    truth: TruthOption = None,
+    leaks: Annotated[
+        bool,
+        typer.Option("--leaks", help="Only look for what the truth alone should know; each file and line."),
+    ] = False,
+    format_: FormatOption = Format.TEXT,
 ) -> None:
     """Hold a suite to the rules for a fair one. Reads the truths.
 
@@ -107,11 +113,13 @@ def suite_lint(
     """
     from diagnose_bench.layout import truth_folder_of
     from diagnose_bench.lint import lint_suite
+    from diagnose_bench.lint_leaks import lint_leaks
     from diagnose_bench.suite import load_suite
     from diagnose_bench.text import visible
 
     loaded = load_suite(suite)
-    findings = lint_suite(loaded, truth or truth_folder_of(loaded.path))
+    folder = truth or truth_folder_of(loaded.path)
+    findings = lint_leaks(loaded, folder) if leaks else lint_suite(loaded, folder)
     if format_ is Format.JSON:
         print_json([finding.as_dict() for finding in findings])
     else:
@@ -260,18 +268,25 @@ def schema(
         print_json(schema_named(name))
 
 
-def doctor(format_: FormatOption = Format.TEXT) -> None:
-    """Say what works on this machine: the sandbox, its tools, and what to type where something is missing.
+def doctor(
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Try every door of each sandbox that works (half a minute).")
+    ] = False,
+    format_: FormatOption = Format.TEXT,
+) -> None:
+    """Say what works on this machine: each sandbox, its tools, and what to type where something is missing.
 
-    Exits with 2 when no sandbox works.
+    Exits with 2 when no sandbox works, and with 1 when --deep finds an open door.
 
     Example: diagnose-bench doctor
     """
     from diagnose_bench.sandbox.doctor import examine
 
-    examination = examine()
+    examination = examine(deep=deep)
     if format_ is Format.JSON:
         print_json(examination.as_dict())
     else:
         show(examination.text())
+    if examination.open_doors:
+        leave(EXIT_NEGATIVE)
     leave(0 if examination.works else EXIT_USAGE)

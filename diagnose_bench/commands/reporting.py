@@ -129,7 +129,10 @@ def _score_file(
     format_: Format,
 ) -> NoReturn:
     if not file.exists():
-        raise UsageError(f"{file}: does not exist. Give a run's folder, or a file of rows with --suite.")
+        raise UsageError(
+            f'{file}: does not exist. A run is made with "diagnose-bench run --out {file}"; a file of rows '
+            "is scored with --suite."
+        )
     if suite is None:
         raise UsageError(f"{file}: say with --suite which suite its rows are about.")
     from diagnose_bench.bulk import score_file

@@ -101,7 +101,8 @@ def run(
     sandbox: Annotated[
         str,
         typer.Option(
-            metavar="auto|bwrap|none", help="How to isolate; none is no isolation, and no pass is safe."
+            metavar="auto|bwrap|landlock|docker:IMAGE|podman:IMAGE|none",
+            help="How to isolate; none is no isolation, and no pass is safe.",
         ),
     ] = "auto",
     name: Annotated[
@@ -125,6 +126,20 @@ def run(
             help="A folder that agents must not see, such as truths kept elsewhere. Repeatable.",
         ),
     ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="Report system calls that try to leave the sandbox or change evidence."),
+    ] = False,
+    toolbox: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Show pandas and duckdb in the shell, from what `toolbox build` made."
+        ),
+    ] = None,
+    null_snapshot: Annotated[
+        bool,
+        typer.Option("--null-snapshot", help="The task with an empty snapshot: a pass used something else."),
+    ] = False,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -152,6 +167,9 @@ def run(
         dry_run=dry_run,
         baselines=baselines,
         hide=tuple(hide or ()),
+        audit=audit,
+        toolbox=toolbox,
+        null_snapshot=null_snapshot,
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name)
     with TerminalProgress() as progress:
@@ -162,7 +180,9 @@ def run(
         show(_plan_text(summary))
     else:
         counts = ", ".join(f"{outcome} {count}" for outcome, count in sorted(summary.outcomes.items()))
-        show(f"Run: {summary.path}\nOutcomes: {counts}")
+        info = summary.manifest.sandbox
+        walls = f"Sandbox: {info.backend or '-'}, agent process {info.agent_process or '-'}"
+        show(f"Run: {summary.path}\nOutcomes: {counts}\n{walls}")
         if summary.is_complete:
             show(f"Next: diagnose-bench score {shlex.quote(str(summary.path))}")
     if not dry_run and not summary.is_complete:

@@ -90,13 +90,21 @@ def shell(
         bool, typer.Option("--unchecked", help="Take a --snapshot that fails the checks (links, devices).")
     ] = False,
     sandbox: Annotated[
-        str, typer.Option(metavar="auto|bwrap|none", help="How to isolate; none is no isolation.")
+        str,
+        typer.Option(
+            metavar="auto|bwrap|landlock|docker:IMAGE|podman:IMAGE|none",
+            help="How to isolate; none is no isolation.",
+        ),
     ] = "auto",
     time_limit: Annotated[
         float | None, typer.Option(metavar="S", help="Seconds for one command (default 30).")
     ] = None,
     memory_mb: Annotated[int | None, typer.Option(metavar="N", help="Memory of a command, MiB.")] = None,
     disk_mb: Annotated[int | None, typer.Option(metavar="N", help="Size of /scratch, MiB.")] = None,
+    toolbox: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Show pandas and duckdb, from what `toolbox build` made."),
+    ] = None,
 ) -> None:
     """Open the sandbox an agent gets: a terminal for a person, or one command.
 
@@ -104,9 +112,11 @@ def shell(
 
     Example: diagnose-bench shell scenario-001 -c 'ls -R /snapshot'
     """
+    from diagnose_bench.sandbox.extras import Extras
     from diagnose_bench.sandbox.interactive import run_interactive
     from diagnose_bench.sandbox.limits import Limits
     from diagnose_bench.sandbox.opening import open_shell
+    from diagnose_bench.toolbox.folder import load_toolbox
 
     for option, value in (("time-limit", time_limit), ("memory-mb", memory_mb), ("disk-mb", disk_mb)):
         if value is not None and not 0 < value <= _MOST:
@@ -115,6 +125,7 @@ def shell(
     if scratch is not None:
         _require_apart(scratch, evidence.frozen)
     text = _read_command() if command == "-" else command
+    tools = None if toolbox is None else load_toolbox(toolbox, evidence.forbidden).path
     with open_shell(
         evidence.snapshot,
         backend=sandbox,
@@ -123,6 +134,7 @@ def shell(
         unchecked=unchecked,
         digest=evidence.digest,
         forbidden=evidence.forbidden,
+        extras=Extras(toolbox=tools),
     ) as opened:
         if text is None:
             leave(run_interactive(opened))

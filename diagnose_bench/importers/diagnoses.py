@@ -35,7 +35,7 @@ from diagnose_bench.records import (
     TrialRecord,
 )
 from diagnose_bench.run_format import MANIFEST
-from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.removal import remove_tree
 from diagnose_bench.store import RunStore, check_free
 from diagnose_bench.suite import Suite
 from diagnose_bench.trial_session import now

@@ -7,6 +7,7 @@ its user may. What is covered are folders; the harness's processes are out of re
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import site
@@ -20,11 +21,14 @@ from diagnose_bench import layout
 from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.sandbox import messages
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
+from diagnose_bench.sandbox.landlock import check_landlock
+from diagnose_bench.sandbox.landlock_client import python, standalone
 from diagnose_bench.sandbox.mounts import MountTable
 
 _ALWAYS_HIDDEN = frozenset({".git", "tests", "dist", "build", "snapshots", "ground_truth"})
 _PACKAGES = ("diagnose_bench", "scoring")
 _ACCELERATORS = ("dri", "kfd", "nvidia")
+_AGENT_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue")
 _TRIAL_S = 30
 
 # Services that would run a program outside of the cover for whoever asks.
@@ -37,6 +41,15 @@ _DOORS = (
 # As root even without capabilities a file of root's can be written, and some are run by the host.
 _ROOT_READ_ONLY = ("/boot", "/etc", "/usr", "/var/spool/cron", "/sys")
 _ROOT_CAPABILITIES = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "KILL", "NET_BIND_SERVICE", "SETGID", "SETUID")
+_CAPABILITY_NUMBERS = {
+    "CHOWN": 0,
+    "DAC_OVERRIDE": 1,
+    "FOWNER": 3,
+    "KILL": 5,
+    "SETGID": 6,
+    "SETUID": 7,
+    "NET_BIND_SERVICE": 10,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +62,13 @@ class ConfinedCommand:
         To be started with the agent's environment, without a shell, and ended with ``stop_confined``.
     covered : tuple of Path
         What it cannot see.
+    layer : str
+        ``bubblewrap``, or ``landlock``: names and sizes of what is covered can be seen, nothing more.
     """
 
     argv: tuple[str, ...]
     covered: tuple[Path, ...]
+    layer: str = "bubblewrap"
 
 
 def confine(
@@ -78,13 +94,14 @@ def confine(
     cwd : Path or None
         Where the agent starts; None: where the caller is.
     """
+    covers = _real_places(hidden)
+    writable, readable = _real_paths(visible), _real_paths(read_only)
     try:
         bubblewrap = find_bubblewrap()
     except SandboxUnavailableError:
-        return None
-    covers = _real_places(hidden)
-    shown = {path: "--bind" for path in _real_paths(visible)}
-    shown |= {path: "--ro-bind" for path in _real_paths(read_only)}
+        return _under_landlock(argv, covers, writable, readable, cwd)
+    shown = {path: "--bind" for path in writable}
+    shown |= {path: "--ro-bind" for path in readable}
     layers = _layers(covers, shown)
     if cwd is not None:
         layers += ["--chdir", str(cwd.resolve())]
@@ -92,11 +109,67 @@ def confine(
         options = [*base, *layers]
         if _said_by_trial([bubblewrap, *options]) is None:
             return ConfinedCommand((bubblewrap, *options, "--", *argv), tuple(covers))
-    return None
+    return _under_landlock(argv, covers, writable, readable, cwd)
+
+
+def _under_landlock(
+    argv: Sequence[str],
+    covers: Sequence[Path],
+    visible: Sequence[Path],
+    read_only: Sequence[Path],
+    cwd: Path | None,
+) -> ConfinedCommand | None:
+    """The same with Landlock; None where the kernel has none or a service runs programs for anybody."""
+    try:
+        check_landlock()
+        if open_doors():
+            return None
+        wrapper = _landlock_wrapper(covers, visible, read_only, cwd)
+    except SandboxUnavailableError:
+        return None
+    if _said_by_trial(wrapper, separator=()) is not None:
+        return None
+    return ConfinedCommand((*wrapper, *argv), tuple(covers), "landlock")
+
+
+def _landlock_wrapper(
+    covers: Sequence[Path], visible: Sequence[Path], read_only: Sequence[Path], cwd: Path | None
+) -> tuple[str, ...]:
+    is_root = os.geteuid() == 0
+    # Devices one by one, without disks; of /proc and of root's system folders no write.
+    names = [name for name in sorted(os.listdir("/dev")) if name.startswith(_ACCELERATORS)]
+    devices = [f"/dev/{name}" for name in (*_AGENT_DEVICES, *names)]
+    apart = ["/proc", "/dev", "/sys", *(_ROOT_READ_ONLY if is_root else ())]
+    config = {
+        "hidden": [str(path) for path in covers],
+        "visible": [*map(str, visible), *devices],
+        "read_only": [*map(str, read_only), *(os.path.realpath(path) for path in apart if path != "/dev")],
+        "apart": [os.path.realpath(path) for path in apart],
+        "capabilities": [_CAPABILITY_NUMBERS[name] for name in _ROOT_CAPABILITIES] if is_root else None,
+        "cwd": None if cwd is None else str(cwd.resolve()),
+    }
+    program = standalone(("landlock_kernel", "landlock_agent"), "packages[1].landlock_agent.main()")
+    return (python(), "-I", "-S", "-B", "-c", program.decode(), json.dumps(config))
+
+
+def open_doors() -> list[str]:
+    """Services of this machine that would run a program outside of the cover for this user."""
+    paths = (os.path.realpath(door.format(uid=os.getuid())) for door in _DOORS)
+    return [path for path in paths if os.access(path, os.W_OK)]
 
 
 def why_not() -> str | None:
     """Why an agent's process cannot be covered on this machine, or None if it can."""
+    layer = confine(["true"], hidden=[])
+    if layer is not None:
+        return None
+    if doors := open_doors():
+        return f"bubblewrap does not work, and Landlock cannot close {', '.join(doors)} to this user"
+    return why_not_bubblewrap()
+
+
+def why_not_bubblewrap() -> str | None:
+    """Why bubblewrap cannot cover an agent's process, or None if it can."""
     try:
         bubblewrap = find_bubblewrap()
     except SandboxUnavailableError as error:
@@ -105,11 +178,11 @@ def why_not() -> str | None:
     return None if None in said else messages.explain(str(said[-1]))
 
 
-def _said_by_trial(command: Sequence[str]) -> str | None:
-    """What bubblewrap says when it cannot run a program with these options, or None if it can."""
+def _said_by_trial(command: Sequence[str], separator: Sequence[str] = ("--",)) -> str | None:
+    """What is said when a program cannot be run in this way, or None if it can."""
     try:
         trial = subprocess.run(
-            [*command, "--", "/bin/true"],
+            [*command, *separator, "/bin/true"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_TRIAL_S,

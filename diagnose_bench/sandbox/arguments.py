@@ -59,6 +59,7 @@ def bubblewrap_arguments(
     seccomp_descriptor: int,
     status_descriptor: int,
     environment: Mapping[str, str] = ENVIRONMENT,
+    binds: Sequence[tuple[Path, str]] = (),
 ) -> list[str]:
     """All options, in the order in which bubblewrap carries them out.
 
@@ -76,6 +77,8 @@ def bubblewrap_arguments(
         The filter; where bubblewrap reports the process id and the exit code.
     environment : mapping
         The variables of the command, and no others.
+    binds : sequence of (Path, str)
+        What else to show read-only, and where.
 
     Notes
     -----
@@ -106,6 +109,7 @@ def bubblewrap_arguments(
         *("--dev", "/dev", "--size", str(limits.shm_mb * MIB), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"),
         *("--size", str(limits.tmp_mb * MIB), "--tmpfs", "/tmp"),
         *("--ro-bind", str(snapshot), "/snapshot", "--bind", str(scratch), "/scratch"),
+        *(text for source, place in binds for text in ("--ro-bind", str(source), place)),
         # Without this, / is a writable memory disk of half the machine's memory.
         *("--remount-ro", "/", "--chdir", "/scratch"),
         *("--seccomp", str(seccomp_descriptor), "--json-status-fd", str(status_descriptor)),

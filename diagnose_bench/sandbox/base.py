@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -43,10 +44,57 @@ class ExecResult:
         return self.shown.decode("utf-8", "replace")
 
 
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One question to a sandbox: what has to hold, whether it does, and what was found."""
+
+    name: str
+    passed: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a backend isolates beyond files, network and limits, which all but ``none`` do.
+
+    Attributes
+    ----------
+    has_own_paths : bool
+        The snapshot is /snapshot and the scratch folder /scratch; else they are $SNAPSHOT and $SCRATCH.
+    hides_names : bool
+        Other files do not exist inside; else names and sizes can be probed, though nothing can be read.
+    hides_processes : bool
+        Other processes do not exist inside; else their numbers can be probed.
+    shows_decoys : bool
+        Decoys that it is given lie where they belong; else there are none.
+    """
+
+    has_own_paths: bool = True
+    hides_names: bool = True
+    hides_processes: bool = True
+    shows_decoys: bool = True
+
+    def as_dict(self) -> dict[str, bool]:
+        """Name to value, for the record of a run."""
+        return dataclasses.asdict(self)
+
+    @property
+    def notice(self) -> str:
+        """What an agent has to be told beside the task, or nothing."""
+        return "" if self.has_own_paths else PATHS_NOTICE
+
+
+PATHS_NOTICE = (
+    "On this machine the snapshot is the folder $SNAPSHOT and the scratch folder is $SCRATCH (also the "
+    "current folder): there is no /snapshot and no /scratch. Write those variables in commands."
+)
+
+
 class Sandbox(Protocol):
     """A place where commands see one snapshot and one scratch folder, for one trial."""
 
     backend: str
+    capabilities: Capabilities
     snapshot: Path
     scratch: Path
     limits: Limits

@@ -20,19 +20,20 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from diagnose_bench.errors import SandboxError, SandboxPolicyError, SandboxUnavailableError
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.adoption import begin_adopting, end_adopting
-from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras, Observer
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import NICENESS, Limits
+from diagnose_bench.sandbox.notification import Listener, helper_command
+from diagnose_bench.sandbox.notify_filter import HANDED_ON
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
-from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.seccomp import filter_program
+from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
-
-UNPRIVILEGED_ID = 61000
-"""Who the shell is on the host when the harness runs as root."""
 
 _BARE_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """All that bubblewrap itself gets: as process 1 of the sandbox it shows its environment to the shell."""
@@ -59,27 +60,6 @@ def find_bubblewrap() -> str:
     return path
 
 
-def dropped_id() -> int | None:
-    """The user and group id that commands get on the host, or None to keep the caller's.
-
-    Notes
-    -----
-    The root of a user namespace that holds no other id (a rootless container) is an ordinary user to the
-    kernel, and has nobody to become.
-    """
-    return UNPRIVILEGED_ID if os.geteuid() == 0 and _is_mapped(UNPRIVILEGED_ID) else None
-
-
-def _is_mapped(uid: int) -> bool:
-    with contextlib.suppress(OSError, ValueError):
-        for name in ("uid_map", "gid_map"):
-            lines = Path(f"/proc/self/{name}").read_text().splitlines()
-            ranges = [tuple(map(int, line.split())) for line in lines]
-            if not any(first <= uid < first + length for first, _, length in ranges):
-                return False
-    return True
-
-
 class BubblewrapSandbox:
     """Commands see `snapshot` at /snapshot and `scratch` at /scratch, and nothing else of the host's data.
 
@@ -95,9 +75,12 @@ class BubblewrapSandbox:
         Must not be visible inside; covered where they lie in a system folder.
     own_scratch : bool
         Whether the scratch folder goes away with the sandbox.
+    extras : Extras
+        Toolbox, decoys, observer.
     """
 
     backend = "bwrap"
+    capabilities = Capabilities()
 
     def __init__(
         self,
@@ -107,8 +90,10 @@ class BubblewrapSandbox:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
         self._bubblewrap = find_bubblewrap()
+        self._extras = extras
         self._masked = policy.masks((*policy.project_paths(), *forbidden))
         self.snapshot = snapshot.resolve()
         self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
@@ -118,8 +103,8 @@ class BubblewrapSandbox:
         self._ending = threading.Event()
         self._id = dropped_id()
         if self._id is not None:
-            _hand_over(self.scratch, self._id)
-            for path in (self.snapshot, self.scratch):
+            hand_over(self.scratch, self._id)
+            for path in (self.snapshot, self.scratch, *extras.folders()):
                 if (blocked := policy.unreachable_parent(path, self._id)) is not None:
                     raise SandboxUnavailableError(messages.unreachable_message(self._id, blocked))
         self._usage = measure_scratch(self.scratch, limits)
@@ -144,7 +129,7 @@ class BubblewrapSandbox:
         if not self._is_closed:
             self._is_closed = True
             if self._own_scratch:
-                remove_tree(self.scratch)
+                remove_claimed(self.scratch)
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command in a fresh sandbox.
@@ -172,6 +157,8 @@ class BubblewrapSandbox:
             )
             started.wait_until_gone()
             exit_code = started.exit_code()
+            if exit_code is not None and ending.limit_hit is None:
+                started.check_audit()
         return self._result(ending, exit_code, output, time_s)
 
     def _result(
@@ -193,6 +180,11 @@ class BubblewrapSandbox:
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
         environment: Mapping[str, str] = options.pop("environment", arguments.ENVIRONMENT)
+        environment = dict(environment) | self._extras.environment()
+        handed_on: frozenset[str] = frozenset()
+        if self._extras.observer is not None:
+            command = helper_command(descriptors.listen(self._extras.observer), command)
+            handed_on = HANDED_ON
         lines = arguments.bubblewrap_arguments(
             snapshot=self.snapshot,
             scratch=self.scratch,
@@ -201,9 +193,10 @@ class BubblewrapSandbox:
             etc_descriptors={
                 path: descriptors.with_content(content) for path, content in arguments.ETC_FILES.items()
             },
-            seccomp_descriptor=descriptors.with_content(filter_program()),
+            seccomp_descriptor=descriptors.with_content(filter_program(handed_on=handed_on)),
             status_descriptor=descriptors.status_end(),
             environment=environment,
+            binds=self._extras.binds(),
         )
         # By descriptor: on its command line, which the sandbox can read, they would name the host's paths.
         listed = descriptors.with_content(b"".join(os.fsencode(line) + b"\0" for line in lines))
@@ -212,6 +205,8 @@ class BubblewrapSandbox:
         try:
             return subprocess.Popen(
                 [
+                    arguments.PRLIMIT,
+                    *self.limits.core_prlimit(),
                     self._bubblewrap,
                     "--args",
                     str(listed),
@@ -251,6 +246,8 @@ class Started:
             end_adopting()
             raise
         self._descriptors.close_passed()
+        if self._descriptors.listener is not None:
+            self._descriptors.listener.start()
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
         # If the machine runs out of memory, the shell goes first.
@@ -319,6 +316,17 @@ class Started:
         with contextlib.suppress(OSError):
             os.waitpid(pid, os.WNOHANG)
 
+    def check_audit(self) -> None:
+        """Refuse a command that should have been audited and was not.
+
+        Raises
+        ------
+        SandboxError
+            The filter could not be put on.
+        """
+        if self._descriptors.listener is not None:
+            self._descriptors.listener.check()
+
     def exit_code(self) -> int | None:
         """The command's exit code; None if it was never started or did not end by itself."""
         return self._report("exit-code")
@@ -329,6 +337,7 @@ class _Descriptors:
 
     def __init__(self) -> None:
         self.passed: list[int] = []
+        self.listener: Listener | None = None
         self._status: int | None = None
 
     def with_content(self, data: bytes) -> int:
@@ -345,6 +354,12 @@ class _Descriptors:
         self.passed.append(write_end)
         return write_end
 
+    def listen(self, observer: Observer) -> int:
+        """Make ready to hear of system calls; the descriptor is for the helper inside."""
+        self.listener = Listener(observer)
+        self.passed.append(self.listener.hand_over())
+        return self.passed[-1]
+
     def read_status(self) -> bytes:
         data = b""
         if self._status is not None:
@@ -360,25 +375,9 @@ class _Descriptors:
 
     def close_all(self) -> None:
         self.close_passed()
+        if self.listener is not None:
+            self.listener.close()
+            self.listener = None
         if self._status is not None:
             os.close(self._status)
             self._status = None
-
-
-def _hand_over(scratch: Path, uid: int) -> None:
-    """Make the scratch folder writable for the shell's user.
-
-    Raises
-    ------
-    SandboxPolicyError
-        It holds files and belongs to somebody else: a person's folder is not taken over.
-    """
-    if scratch.stat().st_uid == uid:
-        return
-    if any(scratch.iterdir()):
-        raise SandboxPolicyError(
-            f"{scratch}: cannot be the scratch folder: running as root, the shell runs as uid {uid}, and the "
-            "folder holds files of another user. Give an empty folder."
-        )
-    os.chown(scratch, uid, uid)
-    scratch.chmod(0o700)

@@ -16,7 +16,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -25,7 +25,9 @@ from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, Started
+from diagnose_bench.sandbox.landlock import LandlockSandbox
 from diagnose_bench.sandbox.none import UnsandboxedShell
+from diagnose_bench.sandbox.runner import RunningProcess
 from diagnose_bench.sandbox.scratch import Usage
 from diagnose_bench.sandbox.watcher import Watcher
 
@@ -77,12 +79,30 @@ def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int |
                 os.close(slave)
                 slave = -1
                 watcher = Watcher(sandbox.limits, sandbox.scratch, Usage())
-                said = _relay(started.process, source, target, master, watcher, started)
+                said = _relay(
+                    started.process, source, target, master, watcher, started.init_pid, started.stop
+                )
                 started.wait_until_gone()
                 exit_code = started.exit_code()
             if exit_code is None and not said.limit_hit:
                 raise SandboxError(messages.explain(said.last.decode("utf-8", "replace")))
             return 137 if exit_code is None else exit_code
+        if isinstance(sandbox, LandlockSandbox):
+            command = sandbox.start(
+                [os.fsencode(word) for word in _SHELL],
+                _SESSION_S,
+                (slave, slave, slave),
+                environment={"TERM": environment["TERM"], "PS1": environment["PS1"]},
+            )
+            os.close(slave)
+            slave = -1
+            said = _relay(
+                command, source, target, master, sandbox.watcher(), lambda: sandbox.root_pid, command.stop
+            )
+            if command.is_lost and not said.limit_hit:
+                raise SandboxError("No sandbox: the process that starts its commands has ended.")
+            code = command.wait()
+            return 137 if said.limit_hit else code if code >= 0 else 128 - code
         if isinstance(sandbox, UnsandboxedShell):
             process = subprocess.Popen(
                 _SHELL,
@@ -94,7 +114,7 @@ def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int |
             )
             os.close(slave)
             slave = -1
-            _relay(process, source, target, master, None, None)
+            _relay(process, source, target, master)
             code = process.wait()
             return code if code >= 0 else 128 - code
         raise SandboxError(f"The backend {sandbox.backend} has no interactive shell.")
@@ -113,12 +133,13 @@ class _Said:
 
 
 def _relay(
-    process: subprocess.Popen[bytes],
+    process: RunningProcess,
     source: int,
     target: int,
     master: int,
-    watcher: Watcher | None,
-    started: Started | None,
+    watcher: Watcher | None = None,
+    root_pid: Callable[[], int | None] = lambda: None,
+    stop: Callable[[], None] = lambda: None,
 ) -> _Said:
     """Carry bytes between the person and the shell until the shell ends."""
     said = _Said()
@@ -152,11 +173,11 @@ def _relay(
             if not is_open and not waiting and not events:
                 # Whatever reads now has to see the end of the input, and after it the shell.
                 waiting = _END_OF_INPUT
-            if watcher is not None and started is not None and said.limit_hit is None:
-                said.limit_hit = watcher.look(started.init_pid())
+            if watcher is not None and said.limit_hit is None:
+                said.limit_hit = watcher.look(root_pid())
                 if said.limit_hit is not None:
                     _write_all(target, f"\r\n[shell stopped: limit {said.limit_hit}]\r\n".encode())
-                    started.stop()
+                    stop()
 
 
 def _write_some(master: int, data: bytes) -> int:

@@ -28,6 +28,8 @@ SCRATCH_MAX_DEPTH = 100
 """Deeper folders count as a full scratch folder: a walk must not run out of descriptors."""
 DISK_RESERVE_MB = 1024
 """A command that writes while the disk of its scratch folder has less than this left is stopped."""
+CORE_BYTES = 1
+"""Too small for a core file, and the one size at which the kernel starts no program that collects cores."""
 NICENESS = 5
 """Commands yield to the harness."""
 
@@ -99,29 +101,67 @@ class Limits:
             return self.command_s
         return min(max(asked_s, 0.1), self.max_command_s)
 
+    def resource_limits(
+        self, command_s: float, *, processes: int | None = None
+    ) -> dict[str, tuple[int, int]]:
+        """Name to soft and hard limit of every process of a command, as ``setrlimit`` takes them.
+
+        Parameters
+        ----------
+        command_s : float
+            Wall clock of the command.
+        processes : int or None
+            Most processes and threads of the user; None leaves them alone.
+
+        Notes
+        -----
+        A limit that the caller already has stays where it is.
+        """
+        wanted = {
+            "as": self.memory_mb * MIB,
+            "core": CORE_BYTES,
+            "cpu": max(1, math.ceil(command_s * self.cpu_factor)),
+            "fsize": self.file_mb * MIB,
+            "nofile": self.open_files,
+        }
+        if processes is not None:
+            wanted["nproc"] = processes
+        limits = {name: (_at_most_hard(name, value),) * 2 for name, value in wanted.items()}
+        # At the soft limit a signal that says why, at the hard one the end.
+        limits["cpu"] = (limits["cpu"][0], _at_most_hard("cpu", wanted["cpu"] + 1))
+        return limits
+
     def prlimit(self, command_s: float, *, processes: bool = True) -> list[str]:
         """Arguments of ``prlimit`` for one command.
 
         Notes
         -----
         It runs inside the sandbox: only there RLIMIT_NPROC counts this sandbox alone and not all
-        processes of the user. A limit that the caller already has stays where it is.
+        processes of the user.
         """
-        wanted = {
-            "as": (resource.RLIMIT_AS, self.memory_mb * MIB),
-            "core": (resource.RLIMIT_CORE, 0),
-            "cpu": (resource.RLIMIT_CPU, max(1, math.ceil(command_s * self.cpu_factor))),
-            "fsize": (resource.RLIMIT_FSIZE, self.file_mb * MIB),
-            "nofile": (resource.RLIMIT_NOFILE, self.open_files),
-        }
-        if processes:
-            wanted["nproc"] = (resource.RLIMIT_NPROC, self.processes)
-        options = {name: str(_at_most_hard(kind, value)) for name, (kind, value) in wanted.items()}
-        # At the soft limit a signal that says why, at the hard one the end.
-        options["cpu"] += f":{_at_most_hard(resource.RLIMIT_CPU, wanted['cpu'][1] + 1)}"
-        return [f"--{name}={value}" for name, value in options.items()]
+        limits = self.resource_limits(command_s, processes=self.processes if processes else None)
+        del limits["core"]  # see `core_prlimit`
+        return [_option(name, *both) for name, both in limits.items()]
+
+    def core_prlimit(self) -> list[str]:
+        """Arguments of ``prlimit`` that forbid core files: before the filter is on, which then keeps them."""
+        return [_option("core", *self.resource_limits(1.0)["core"])]
 
 
-def _at_most_hard(kind: int, value: int) -> int:
-    hard = resource.getrlimit(kind)[1]
+RESOURCES = {
+    "as": resource.RLIMIT_AS,
+    "core": resource.RLIMIT_CORE,
+    "cpu": resource.RLIMIT_CPU,
+    "fsize": resource.RLIMIT_FSIZE,
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+}
+
+
+def _option(name: str, soft: int, hard: int) -> str:
+    return f"--{name}={soft}" + (f":{hard}" if hard != soft else "")
+
+
+def _at_most_hard(name: str, value: int) -> int:
+    hard = resource.getrlimit(RESOURCES[name])[1]
     return value if hard == resource.RLIM_INFINITY else min(value, hard)

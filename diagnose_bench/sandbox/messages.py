@@ -34,7 +34,7 @@ TOO_OLD = (
 )
 NOT_LINUX = (
     "No sandbox: it needs Linux. macOS: run inside Docker, Podman machine or Lima. "
-    "Windows: use WSL2; WSL1 has no namespaces."
+    "Windows: use WSL2; WSL1 has no namespaces. See docs/threat-model.md."
 )
 NO_PRLIMIT = (
     "No sandbox: /usr/bin/prlimit is missing. Install util-linux from the system's packages "
@@ -50,6 +50,56 @@ WITHOUT_SANDBOX = (
     "the scratch folder and find the paths in $SNAPSHOT and $SCRATCH. For writing scenarios only: "
     "no pass from it is safe."
 )
+
+
+NO_LANDLOCK = (
+    "the kernel has no Landlock, or the container's system-call list hides it. Debian/Ubuntu kernels have it "
+    "from Linux 5.13; it has to be in the boot parameter lsm= (see /sys/kernel/security/lsm)"
+)
+
+
+def landlock_message(version: int) -> str:
+    """For a kernel whose Landlock is missing or too old."""
+    found = NO_LANDLOCK if version == 0 else f"this kernel has Landlock ABI {version}, and 6 is needed"
+    return f"No sandbox: {found}. Use Linux 6.12 or later (Debian 13, Ubuntu 25.04), or bubblewrap."
+
+
+def landlock_failed(reason: str) -> str:
+    """For a helper process that could not isolate itself."""
+    return f"No sandbox: Landlock could not be set up: {reason}."
+
+
+def neither_message(bubblewrap: str, landlock: str) -> str:
+    """For a machine on which no backend works."""
+    first = landlock.removeprefix("No sandbox: ")
+    return f"{bubblewrap} Landlock, which `--sandbox auto` takes instead, does not work either: {first}"
+
+
+def instead_message(bubblewrap: str) -> str:
+    """For a run that ``auto`` gives Landlock."""
+    cause = bubblewrap.removeprefix("No sandbox: ")
+    return (
+        "NOTE: the sandbox is Landlock, which is weaker than bubblewrap (see docs/threat-model.md): the "
+        f"run's signature says so. Why not bubblewrap: {cause}"
+    )
+
+
+def no_engine_message(engine: str) -> str:
+    """For a container engine that is not there."""
+    package = {"docker": "docker.io"}.get(engine, engine)
+    return (
+        f"No sandbox: {engine} is not installed. Install it (Debian/Ubuntu: "
+        f'"sudo apt-get install {package}").'
+    )
+
+
+def engine_message(engine: str, image: str, printed: bytes) -> str:
+    """For an engine that could not run a container."""
+    said = " ".join(printed.decode("utf-8", "replace").split())[:500]
+    return (
+        f"No sandbox: {engine} could not run a container of {image} (it said: {said or 'nothing'}). The "
+        f'image has to be on this machine ("{engine} pull {image}") and to hold bash and python3.'
+    )
 
 
 def setuid_message(path: str) -> str:

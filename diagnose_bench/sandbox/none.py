@@ -12,13 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from diagnose_bench.errors import SandboxError
+from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments
-from diagnose_bench.sandbox.base import ExecResult
+from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
-from diagnose_bench.sandbox.scratch import Usage, remove_tree
+from diagnose_bench.sandbox.scratch import Usage
 from diagnose_bench.sandbox.watcher import Watcher
 
 
@@ -32,6 +34,9 @@ class UnsandboxedShell:
     """
 
     backend = "none"
+    capabilities = Capabilities(
+        has_own_paths=False, hides_names=False, hides_processes=False, shows_decoys=False
+    )
 
     def __init__(
         self,
@@ -41,7 +46,12 @@ class UnsandboxedShell:
         limits: Limits,
         forbidden: Sequence[Path] = (),
         own_scratch: bool = False,
+        extras: Extras = NO_EXTRAS,
     ) -> None:
+        if extras.toolbox is not None or extras.observer is not None:
+            raise SandboxUnavailableError(
+                "--toolbox and --audit need a sandbox: leave them out with --sandbox none."
+            )
         self.snapshot = snapshot.resolve()
         self.scratch = scratch.resolve()
         self.limits = limits
@@ -70,7 +80,7 @@ class UnsandboxedShell:
         if not self._is_closed:
             self._is_closed = True
             if self._own_scratch:
-                remove_tree(self.scratch)
+                remove_claimed(self.scratch)
 
     def environment(self) -> dict[str, str]:
         """The variables of a command."""
@@ -89,7 +99,8 @@ class UnsandboxedShell:
             return data
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
-        prlimit = [arguments.PRLIMIT, *self.limits.prlimit(time_s, processes=False), "--"]
+        limits = [*self.limits.core_prlimit(), *self.limits.prlimit(time_s, processes=False)]
+        prlimit = [arguments.PRLIMIT, *limits, "--"]
         try:
             process = subprocess.Popen(
                 [*prlimit, arguments.BASH, "-c", data],

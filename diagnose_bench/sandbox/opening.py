@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from diagnose_bench.errors import SandboxPolicyError, UsageError
 from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
+from diagnose_bench.sandbox.container import ENGINES, ContainerSandbox
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
+from diagnose_bench.sandbox.landlock import LandlockSandbox
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.none import UnsandboxedShell
-from diagnose_bench.sandbox.scratch import remove_tree
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
+from diagnose_bench.sandbox.user import dropped_id
 
-BACKENDS = ("auto", "bwrap", "none")
+BACKENDS = ("auto", "bwrap", "landlock", "landlock-bare", "docker:IMAGE", "podman:IMAGE", "none")
+"""What can be asked for. ``landlock-bare`` forgoes a file tree of its own, as where it is forbidden."""
 
 
 def open_sandbox(
@@ -26,6 +32,7 @@ def open_sandbox(
     scratch: Path | None = None,
     limits: Limits | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
     warn: bool = True,
 ) -> Sandbox:
     """Open a sandbox over one snapshot, for one trial.
@@ -33,7 +40,8 @@ def open_sandbox(
     Parameters
     ----------
     backend : str
-        ``bwrap``, ``none`` (no isolation: has to be spelled out), or ``auto``, which is ``bwrap``.
+        ``bwrap``, ``landlock``, ``docker:IMAGE``, ``podman:IMAGE``, ``none`` (no isolation: has to be spelled
+        out), or ``auto``: what ``self_check.choose`` finds.
     snapshot : Path
         The folder that becomes /snapshot. Its path can be read inside: give a copy from ``SnapshotStore``.
     scratch : Path or None
@@ -43,6 +51,8 @@ def open_sandbox(
         None takes the defaults.
     forbidden : sequence of Path
         Truths, runs and whatever else must not be visible, beside the project's own folders.
+    extras : Extras
+        Toolbox, decoys, observer.
     warn : bool
         Whether ``none`` says on stderr what it is; False where that was said already.
 
@@ -53,25 +63,51 @@ def open_sandbox(
     SandboxPolicyError
         Something that must not be visible would be.
     """
-    if backend not in BACKENDS:
-        raise UsageError(f"--sandbox {backend}: unknown. Known are {', '.join(BACKENDS)}.")
-    kind: type[UnsandboxedShell | BubblewrapSandbox] = (
-        UnsandboxedShell if backend == "none" else BubblewrapSandbox
-    )
+    if backend == "auto":
+        # Late: the choice opens sandboxes itself.
+        from diagnose_bench.sandbox.self_check import choose
+
+        chosen = choose(limits=limits, forbidden=forbidden, thorough=False)
+        if chosen.note:
+            print(chosen.note, file=sys.stderr)
+        backend = chosen.backend
+    make = _maker(backend)
     uid = None
     if backend != "none":
-        find_bubblewrap()
         uid = dropped_id()
     elif warn:
         print(messages.WITHOUT_SANDBOX, file=sys.stderr)
     own = scratch is None
     home = private_folder(uid=uid) if scratch is None else _made(scratch)
     try:
-        return kind(snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own)
+        return make(
+            snapshot, home, limits=limits or Limits(), forbidden=forbidden, own_scratch=own, extras=extras
+        )
     except BaseException:
         if own:
-            remove_tree(home)
+            remove_claimed(home)
         raise
+
+
+def is_known(backend: str) -> bool:
+    """Whether a name can stand after ``--sandbox``."""
+    engine, colon, image = backend.partition(":")
+    return (engine in ENGINES and bool(image)) if colon else backend in BACKENDS
+
+
+def _maker(backend: str) -> Callable[..., Sandbox]:
+    if not is_known(backend):
+        raise UsageError(f"--sandbox {backend}: unknown. Known are {', '.join(BACKENDS)}.")
+    engine, _, image = backend.partition(":")
+    if image:
+        return partial(ContainerSandbox, engine, image)
+    makers: dict[str, Callable[..., Sandbox]] = {
+        "bwrap": BubblewrapSandbox,
+        "landlock": LandlockSandbox,
+        "landlock-bare": partial(LandlockSandbox, may_map=False),
+        "none": UnsandboxedShell,
+    }
+    return makers[backend]
 
 
 def _made(folder: Path) -> Path:
@@ -94,6 +130,7 @@ def open_shell(
     unchecked: bool = False,
     digest: str | None = None,
     forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> Iterator[Sandbox]:
     """The sandbox that an agent gets, over a copy of one snapshot, for a person.
 
@@ -111,10 +148,7 @@ def open_shell(
     The other parameters are those of ``open_sandbox``.
     """
     source = policy.check_source(snapshot, forbidden)
-    uid = None
-    if backend != "none":
-        find_bubblewrap()
-        uid = dropped_id()
+    uid = None if backend == "none" else dropped_id()
     with (
         SnapshotStore(uid=uid) as store,
         open_sandbox(
@@ -123,6 +157,7 @@ def open_shell(
             scratch=scratch,
             limits=limits,
             forbidden=forbidden,
+            extras=extras,
         ) as sandbox,
     ):
         yield sandbox

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import IO, Protocol
 
 from diagnose_bench.files import sha256_of_bytes
 from diagnose_bench.sandbox.base import ExecResult
@@ -40,8 +41,29 @@ class Ending:
     seconds: float
 
 
+class RunningProcess(Protocol):
+    """A started command, as `subprocess.Popen` shows one."""
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """Where its output is read."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the exit code."""
+        ...
+
+    def kill(self) -> None:
+        """Kill it."""
+        ...
+
+
 def supervise(
-    process: subprocess.Popen[bytes],
+    process: RunningProcess,
     output: OutputCollector,
     limits: Limits,
     time_s: float,
@@ -55,7 +77,7 @@ def supervise(
 
     Parameters
     ----------
-    process : Popen
+    process : RunningProcess
         The started command; its stdout is a pipe.
     output : OutputCollector
         Takes the output.
@@ -206,6 +228,8 @@ def _notes(limits: Limits, time_s: float) -> dict[str, str]:
             f"limit: /scratch may hold {limits.scratch_mb} MiB, {limits.scratch_entries} entries and folders "
             f"{SCRATCH_MAX_DEPTH} deep; remove something"
         ),
+        "processes": f"command stopped: more than {limits.processes} processes and threads",
+        "tmp": f"command stopped: the folder for temporary files may hold {limits.tmp_mb} MiB",
         "disk": "command stopped: the disk under /scratch runs full",
         "cpu": "command stopped: a process used up its processor time",
         "file_size": f"command stopped: a file may not grow beyond {limits.file_mb} MiB",

@@ -11,6 +11,7 @@ import errno
 import os
 import struct
 from collections.abc import Iterable
+from enum import Enum
 from functools import cache
 
 from diagnose_bench.errors import SandboxUnavailableError
@@ -29,6 +30,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "adjtimex": (159, 171),
     "bpf": (321, 280),
     "chmod": (90, None),
+    "chown": (92, None),
     "chroot": (161, 51),
     "clock_adjtime": (305, 266),
     "clock_settime": (227, 112),
@@ -41,12 +43,16 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "fchmod": (91, 52),
     "fchmodat": (268, 53),
     "fchmodat2": (452, 452),
+    "fchownat": (260, 54),
+    "file_setattr": (469, 469),
     "finit_module": (313, 273),
     "fsconfig": (431, 431),
     "fsmount": (432, 432),
     "fsopen": (430, 430),
     "fspick": (433, 433),
+    "futimesat": (261, None),
     "init_module": (175, 105),
+    "inotify_add_watch": (254, 27),
     "io_setup": (206, 0),
     "io_uring_enter": (426, 426),
     "io_uring_register": (427, 427),
@@ -54,11 +60,15 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "ioctl": (16, 29),
     "ioperm": (173, None),
     "iopl": (172, None),
+    "ioprio_set": (251, 30),
     "kcmp": (312, 272),
     "kexec_file_load": (320, 294),
     "kexec_load": (246, 104),
     "keyctl": (250, 219),
+    "lchown": (94, None),
     "listmount": (458, 458),
+    "lremovexattr": (198, 15),
+    "lsetxattr": (189, 6),
     "memfd_create": (319, 279),
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
@@ -70,7 +80,11 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "move_mount": (429, 429),
     "move_pages": (279, 239),
     "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
     "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
     "name_to_handle_at": (303, 264),
     "open": (2, None),
     "open_by_handle_at": (304, 265),
@@ -81,6 +95,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "perf_event_open": (298, 241),
     "pidfd_getfd": (438, 438),
     "pivot_root": (155, 41),
+    "prlimit64": (302, 261),
     "process_madvise": (440, 440),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -88,13 +103,25 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "quotactl": (179, 60),
     "quotactl_fd": (443, 443),
     "reboot": (169, 142),
+    "removexattr": (197, 14),
+    "removexattrat": (466, 466),
     "request_key": (249, 218),
     "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+    "semctl": (66, 191),
     "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
+    "setpriority": (141, 140),
+    "setrlimit": (160, 164),
     "settimeofday": (164, 170),
+    "setxattr": (188, 5),
+    "setxattrat": (463, 463),
     "shmat": (30, 196),
     "shmctl": (31, 195),
     "shmget": (29, 194),
@@ -107,6 +134,9 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "umount2": (166, 39),
     "unshare": (272, 97),
     "userfaultfd": (323, 282),
+    "utime": (132, None),
+    "utimensat": (280, 88),
+    "utimes": (235, None),
     "vhangup": (153, 58),
 }
 
@@ -140,11 +170,62 @@ _MODE_ARGUMENTS = {
 }
 # name: index of the argument that carries the open flags; the mode follows it
 _OPEN_ARGUMENTS = {"open": 1, "openat": 2}
-_BY_ARGUMENT = {"clone", "ioctl", "socket", "socketpair", *_MODE_ARGUMENTS, *_OPEN_ARGUMENTS}
+_RLIMIT_CORE = 4
+_SOCK_STREAM, _TYPE_MASK = 1, 0xF
 
-DENIED = tuple(sorted(set(NUMBERS) - set(NOT_THERE) - set(NOT_SUPPORTED) - _BY_ARGUMENT))
+# Without a namespace of its own a process could touch what belongs to other processes of its user.
+_OWN_ONLY = {
+    "ioprio_set": ((0, 1), (1, 0)),
+    "prlimit64": ((0, 0),),
+    "sched_setattr": ((0, 0),),
+    "sched_setparam": ((0, 0),),
+    "sched_setscheduler": ((0, 0),),
+    "setpriority": ((0, 0), (1, 0)),
+}
+"""Name to (index of an argument, the only value that it may have)."""
+SHARED_KERNEL = ("mq_unlink", "msgctl", "msgrcv", "msgsnd", "semctl", "semop", "semtimedop")
+"""Denied too where the kernel's message queues and semaphores are everybody's."""
+SHARED_FILES = (
+    "chmod",
+    "chown",
+    "fchmodat",
+    "fchmodat2",
+    "fchownat",
+    "file_setattr",
+    "futimesat",
+    "inotify_add_watch",
+    "lchown",
+    "lremovexattr",
+    "lsetxattr",
+    "removexattr",
+    "removexattrat",
+    "setxattr",
+    "setxattrat",
+    "utime",
+    "utimes",
+)
+"""Denied too where the file tree is everybody's: Landlock keeps no watch over what these change by path.
+The same changes to a file that is open are allowed, since only what may be seen can be opened."""
+_BY_ARGUMENT = {
+    *("clone", "ioctl", "socket", "socketpair", "setrlimit", "prlimit64", "utimensat"),
+    *_MODE_ARGUMENTS,
+    *_OPEN_ARGUMENTS,
+    *_OWN_ONLY,
+}
+
+DENIED = tuple(
+    sorted(set(NUMBERS) - {*NOT_THERE, *NOT_SUPPORTED, *SHARED_KERNEL, *SHARED_FILES} - _BY_ARGUMENT)
+)
 
 Instruction = tuple[int, int, int, int]
+
+
+class Extent(Enum):
+    """What the filter has to make up for."""
+
+    NAMESPACES = "every namespace is the sandbox's own"
+    LANDLOCK_MAPPED = "processes are everybody's, files are not"
+    LANDLOCK_ALONE = "processes and the file tree are everybody's"
 
 
 def _load(offset: int) -> Instruction:
@@ -177,13 +258,52 @@ def _refuse(number: int) -> Instruction:
     return _return(_ERRNO | number)
 
 
-def _rules_by_argument() -> Iterable[tuple[str, list[Instruction]]]:
+def _rules_by_argument(extent: Extent) -> Iterable[tuple[str, list[Instruction]]]:
     deny, allow = _refuse(errno.EPERM), _return(ALLOW)
     yield "clone", [_argument(0), _any_bit(_NEW_NAMESPACE, 0, 1), deny, allow]
     yield "ioctl", [_argument(1), _equal(_TIOCSTI, 1, 0), _equal(_TIOCLINUX, 0, 1), deny, allow]
-    for name in ("socket", "socketpair"):
-        yield name, [_argument(0), _equal(_AF_UNIX, 1, 0), deny, allow]
+    yield "setrlimit", [_argument(0), _equal(_RLIMIT_CORE, 0, 1), deny, allow]
+    # A new limit for core files: the pointer to it is not NULL.
+    core = [
+        _argument(1),
+        _equal(_RLIMIT_CORE, 0, 5),
+        _argument(2),
+        _equal(0, 0, 2),
+        _load(16 + 8 * 2 + 4),
+        _equal(0, 1, 0),
+        deny,
+        allow,
+    ]
+    if extent is Extent.NAMESPACES:
+        yield "prlimit64", core
+        for name in ("socket", "socketpair"):
+            yield name, [_argument(0), _equal(_AF_UNIX, 1, 0), deny, allow]
+    else:
+        # A named socket of another program could be connected to. A connected pair that stays one is fine;
+        # one for datagrams could still send them elsewhere.
+        yield "socket", [deny]
+        yield (
+            "socketpair",
+            [
+                _argument(0),
+                _equal(_AF_UNIX, 0, 3),
+                _argument(1),
+                (0x54, 0, 0, _TYPE_MASK),
+                _equal(_SOCK_STREAM, 1, 0),
+                deny,
+                allow,
+            ],
+        )
+        for name, arguments in _OWN_ONLY.items():
+            rule = [
+                step for index, value in arguments for step in (_argument(index), _equal(value, 1, 0), deny)
+            ]
+            yield name, [*rule, *(core if name == "prlimit64" else [allow])]
+    if extent is Extent.LANDLOCK_ALONE:
+        yield "utimensat", [_argument(1), _equal(0, 0, 2), _load(16 + 8 + 4), _equal(0, 1, 0), deny, allow]
     for name, mode in _MODE_ARGUMENTS.items():
+        if extent is Extent.LANDLOCK_ALONE and name in SHARED_FILES:
+            continue
         yield name, [_argument(mode), _any_bit(_SETID_BITS, 0, 1), deny, allow]
     for name, flags in _OPEN_ARGUMENTS.items():
         # Without these flags the mode is not read, and may be anything.
@@ -200,8 +320,19 @@ def _rules_by_argument() -> Iterable[tuple[str, list[Instruction]]]:
         )
 
 
-def instructions(machine: str) -> list[Instruction]:
+def instructions(
+    machine: str, extent: Extent = Extent.NAMESPACES, *, handed_on: frozenset[str] = frozenset()
+) -> list[Instruction]:
     """The filter for one architecture, as (code, jump true, jump false, value).
+
+    Parameters
+    ----------
+    machine : str
+        As ``uname`` names it.
+    extent : Extent
+        What the sandbox isolates by other means.
+    handed_on : frozenset of str
+        Calls that are left to another filter, which has to refuse them.
 
     Raises
     ------
@@ -217,22 +348,31 @@ def instructions(machine: str) -> list[Instruction]:
     program = [_load(4), _equal(AUDIT_ARCHITECTURES[machine], 1, 0), _return(KILL_PROCESS), _load(0)]
     if machine == "x86_64":
         program += [_at_least(_X32_BIT, 0, 1), _return(KILL_PROCESS)]
+    denied = [*DENIED]
+    if extent is not Extent.NAMESPACES:
+        denied += SHARED_KERNEL
+    if extent is Extent.LANDLOCK_ALONE:
+        denied += SHARED_FILES
     for names, number in (
-        (DENIED, errno.EPERM),
+        (denied, errno.EPERM),
         (NOT_THERE, errno.ENOSYS),
         (NOT_SUPPORTED, errno.EOPNOTSUPP),
     ):
         for name in names:
-            if (call := NUMBERS[name][column]) is not None:
+            if name not in handed_on and (call := NUMBERS[name][column]) is not None:
                 program += [_equal(call, 0, 1), _refuse(number)]
-    for name, rule in _rules_by_argument():
-        if (call := NUMBERS[name][column]) is not None:
+    for name, rule in _rules_by_argument(extent):
+        if name not in handed_on and (call := NUMBERS[name][column]) is not None:
             program += [_equal(call, 0, len(rule)), *rule]
     return [*program, _return(ALLOW)]
 
 
 @cache
-def filter_program(machine: str | None = None) -> bytes:
+def filter_program(
+    machine: str | None = None,
+    extent: Extent = Extent.NAMESPACES,
+    handed_on: frozenset[str] = frozenset(),
+) -> bytes:
     """The filter as the kernel reads it (an array of ``struct sock_filter``); default: this machine."""
-    program = instructions(machine or os.uname().machine)
+    program = instructions(machine or os.uname().machine, extent, handed_on=handed_on)
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)

@@ -14,22 +14,14 @@ from typing import Any
 
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages, policy
-from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import dropped_id, find_bubblewrap
+from diagnose_bench.sandbox.base import CheckResult, Sandbox
+from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
+from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.self_check_shared import check_shared
 from diagnose_bench.sandbox.store import private_folder
-
-
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """One question: what has to hold, whether it does, and what was found."""
-
-    name: str
-    passed: bool
-    detail: str
-
+from diagnose_bench.sandbox.user import dropped_id
 
 # Runs inside. Prints what it finds and judges nothing.
 _PROBE = r"""
@@ -108,7 +100,7 @@ print(json.dumps(found))
 
 
 def check_sandbox(sandbox: Sandbox, hidden: Sequence[Path] = ()) -> list[CheckResult]:
-    """Ask an open sandbox the nine questions.
+    """Ask an open sandbox the questions that its backend has to answer.
 
     Parameters
     ----------
@@ -122,10 +114,11 @@ def check_sandbox(sandbox: Sandbox, hidden: Sequence[Path] = ()) -> list[CheckRe
     SandboxError
         It could not even be set up.
     """
-    first = sandbox.run("true")
-    checks = [CheckResult("a command runs", first.exit_code == 0, f"exit code {first.exit_code}")]
-    if first.exit_code != 0:
+    checks = [_first(sandbox)]
+    if not checks[0].passed:
         return checks
+    if sandbox.backend != "bwrap":
+        return [*checks, *check_shared(sandbox, hidden)]
     limits = sandbox.limits
     paths = [*policy.project_paths(), *policy.home_folders(), *hidden]
     question = {
@@ -142,6 +135,11 @@ def check_sandbox(sandbox: Sandbox, hidden: Sequence[Path] = ()) -> list[CheckRe
         detail = f"exit code {answer.exit_code}: {answer.text[-500:].strip()}"
         return [*checks, CheckResult("the self-check's script runs", False, detail)]
     return [*checks, *_judge(found, limits, question)]
+
+
+def _first(sandbox: Sandbox) -> CheckResult:
+    answer = sandbox.run("true")
+    return CheckResult("a command runs", answer.exit_code == 0, f"exit code {answer.exit_code}")
 
 
 def _judge(found: dict[str, Any], limits: Limits, question: dict[str, Any]) -> list[CheckResult]:
@@ -190,33 +188,102 @@ def _judge(found: dict[str, Any], limits: Limits, question: dict[str, Any]) -> l
 
 
 def self_check(
-    backend: str = "auto", *, limits: Limits | None = None, forbidden: Sequence[Path] = ()
+    backend: str = "auto",
+    *,
+    limits: Limits | None = None,
+    forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
 ) -> list[CheckResult]:
-    """Open a sandbox over an empty snapshot, ask it the nine questions, and refuse at a wrong answer.
+    """Open a sandbox over an empty snapshot, ask it the questions, and refuse at a wrong answer.
 
     Raises
     ------
     SandboxUnavailableError
         The sandbox does not work here, or a check failed; the message names it.
     """
-    if backend == "none":
-        return []
-    find_bubblewrap()
+    return choose(backend, limits=limits, forbidden=forbidden, extras=extras).checks
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which backend a run uses.
+
+    Attributes
+    ----------
+    backend : str
+        Its name as ``open_sandbox`` takes it.
+    checks : list of CheckResult
+        What its self-check found.
+    note : str
+        What a person has to be told about the choice, or nothing.
+    """
+
+    backend: str
+    checks: list[CheckResult]
+    note: str = ""
+
+
+def choose(
+    asked: str = "auto",
+    *,
+    limits: Limits | None = None,
+    forbidden: Sequence[Path] = (),
+    extras: Extras = NO_EXTRAS,
+    thorough: bool = True,
+) -> Choice:
+    """The backend that was asked for, checked; for ``auto`` bwrap, else landlock, else none at all.
+
+    Parameters
+    ----------
+    asked : str
+        As after ``--sandbox``.
+    limits, forbidden, extras
+        As for ``open_sandbox``.
+    thorough : bool
+        Ask all the questions, not only whether a command runs.
+
+    Raises
+    ------
+    SandboxUnavailableError
+        Nothing that was asked for works here, or a check failed; the message says what to type.
+    """
+    if asked == "none":
+        return Choice(asked, [])
+
+    def checked(backend: str) -> list[CheckResult]:
+        return _checked(backend, limits, forbidden, extras, thorough)
+
+    if asked != "auto":
+        return Choice(asked, checked(asked))
+    try:
+        return Choice("bwrap", checked("bwrap"))
+    except SandboxUnavailableError as error:
+        reason = str(error)
+    try:
+        checks = checked("landlock")
+    except SandboxUnavailableError as error:
+        raise SandboxUnavailableError(messages.neither_message(reason, str(error))) from error
+    return Choice("landlock", checks, messages.instead_message(reason))
+
+
+def _checked(
+    backend: str, limits: Limits | None, forbidden: Sequence[Path], extras: Extras, thorough: bool
+) -> list[CheckResult]:
     snapshot = private_folder(uid=dropped_id())
     try:
         snapshot.chmod(0o755)
-        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden) as sandbox:
-            results = check_sandbox(sandbox, forbidden)
+        with open_sandbox(backend, snapshot, limits=limits, forbidden=forbidden, extras=extras) as sandbox:
+            results = check_sandbox(sandbox, forbidden) if thorough else [_first(sandbox)]
     except SandboxUnavailableError:
         raise
     except SandboxError as error:
         raise SandboxUnavailableError(str(error)) from error
     finally:
-        remove_tree(snapshot)
+        remove_claimed(snapshot)
     for result in results:
         if not result.passed:
             raise SandboxUnavailableError(
-                f'No sandbox: bwrap runs, but its self-check failed: "{result.name}" does not hold '
+                f'No sandbox: {backend} runs, but its self-check failed: "{result.name}" does not hold '
                 f"({result.detail}). Nothing is run in a sandbox that leaks."
             )
     return results

@@ -12,13 +12,22 @@ import os
 import secrets
 import stat
 import tempfile
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from diagnose_bench.errors import DigestMismatchError, SandboxPolicyError, SandboxUnavailableError, SuiteError
+from diagnose_bench.errors import (
+    DigestMismatchError,
+    SandboxError,
+    SandboxPolicyError,
+    SandboxUnavailableError,
+    SuiteError,
+)
+from diagnose_bench.files import sha256_of_file
 from diagnose_bench.sandbox import messages, policy
-from diagnose_bench.sandbox.scratch import remove_tree
+from diagnose_bench.sandbox.leftovers import STORE_PREFIX, claim, remove_claimed
+from diagnose_bench.sandbox.removal import remove_tree
 
 _FICLONE = 0x40049409
 _CHUNK = 1 << 20
@@ -41,7 +50,9 @@ def private_folder(parent: Path | None = None, *, uid: int | None = None) -> Pat
             blocked = hindrance
             continue
         try:
-            folder = Path(tempfile.mkdtemp(prefix="incident-", dir=place)).resolve()
+            folder = Path(tempfile.mkdtemp(prefix=STORE_PREFIX, dir=place)).resolve()
+            if parent is None:
+                claim(folder)
         except OSError as error:
             raise SandboxUnavailableError(
                 f"{place}: no folder can be made there: {error.strerror}. Set TMPDIR to another place."
@@ -82,6 +93,7 @@ class SnapshotStore:
             raise SandboxUnavailableError(messages.unreachable_message(uid, blocked))
         self.folder = folder.resolve()
         self._staged: dict[tuple[Path, str | None], Path] = {}
+        self._marks: dict[Path, dict[str, _Mark]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -132,13 +144,54 @@ class SnapshotStore:
                     ) from error
                 raise
             self._staged[key] = copy
+            marks = _marks_of(copy)
+            for path, (_, sha256) in hashes.items():
+                marks[path] = replace(marks[path], sha256=sha256)
+            self._marks[copy] = marks
         return self._staged[key]
+
+    def check(self, staged: Path) -> None:
+        """Be sure that a copy still is what it was.
+
+        Raises
+        ------
+        SandboxError
+            Something in it was changed, added or removed.
+
+        Notes
+        -----
+        The time of an inode's last change is the kernel's own and cannot be set back; where it differs the
+        content is read again.
+        """
+        known = self._marks[staged]
+        found = _marks_of(staged)
+        if found == known:
+            return
+        for path in sorted(found.keys() | known.keys()):
+            before, after = known.get(path), found.get(path)
+            if before is None or after is None:
+                what = "was added" if before is None else "is gone"
+            elif before == after:
+                continue
+            elif before.kind != after.kind:
+                what = "became something else"
+            elif before.sha256 is not None and sha256_of_file(staged / path) != before.sha256:
+                what = "was changed"
+            else:
+                continue
+            raise SandboxError(
+                f"The snapshot's copy was tampered with: {path} {what}. The trial does not count."
+            )
+        for path, mark in found.items():
+            found[path] = replace(mark, sha256=known[path].sha256)
+        self._marks[staged] = found
 
     def remove(self, staged: Path) -> None:
         """Remove one copy; a second call does nothing."""
         for key, path in list(self._staged.items()):
             if path == staged:
                 del self._staged[key]
+                del self._marks[path]
                 remove_tree(path.parent)
 
     def close(self) -> None:
@@ -146,7 +199,39 @@ class SnapshotStore:
         for staged in list(self._staged.values()):
             self.remove(staged)
         if self._own:
-            remove_tree(self.folder)
+            remove_claimed(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """By what a change of a file or folder is seen without reading it."""
+
+    kind: int
+    inode: int
+    size: int
+    changed_ns: int
+    sha256: str | None = field(default=None, compare=False)
+
+
+def _marks_of(copy: Path) -> dict[str, _Mark]:
+    marks = {}
+    waiting = [Path()]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(copy / folder) as entries:
+                for entry in entries:
+                    status = entry.stat(follow_symlinks=False)
+                    relative = folder / entry.name
+                    kind = stat.S_IFMT(status.st_mode)
+                    if kind == stat.S_IFDIR:
+                        waiting.append(relative)
+                    # A folder's own times change with what is in it, which is looked at anyway.
+                    numbers = (0, 0) if kind == stat.S_IFDIR else (status.st_size, status.st_ctime_ns)
+                    marks[relative.as_posix()] = _Mark(kind, status.st_ino, *numbers)
+        except OSError as error:
+            raise SandboxError(f"The snapshot's copy cannot be looked at: {error}.") from error
+    return marks
 
 
 def _copy_tree(source: Path, target: Path, *, unchecked: bool) -> dict[str, tuple[int, str]]:

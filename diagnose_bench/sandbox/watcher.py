@@ -29,12 +29,26 @@ class Watcher:
         The scratch folder on the host; None leaves the disk alone.
     start : Usage
         What the scratch folder held when the command started.
+    temporary : Path or None
+        A folder for temporary files that is no memory disk with a size of its own.
+    max_tasks : int or None
+        Processes and threads below the root, itself included, where the kernel does not count exactly.
     """
 
-    def __init__(self, limits: Limits, scratch: Path | None, start: Usage) -> None:
+    def __init__(
+        self,
+        limits: Limits,
+        scratch: Path | None,
+        start: Usage,
+        *,
+        temporary: Path | None = None,
+        max_tasks: int | None = None,
+    ) -> None:
         self._limits = limits
         self._scratch = scratch
         self._start = start
+        self._temporary = temporary
+        self._max_tasks = max_tasks
         self._free_at_start = _free_bytes(scratch)
         self._next_look = time.monotonic() + WATCH_INTERVAL_S
 
@@ -52,10 +66,16 @@ class Watcher:
         unlinked = 0
         if root_pid is not None:
             pids = process_tree(root_pid)
+            if self._max_tasks is not None and sum(map(_n_threads, pids)) > self._max_tasks:
+                return "processes"
             if sum(map(anonymous_bytes, pids)) > self._limits.resident_mb * MIB:
                 return "memory"
             if self._scratch is not None:
                 unlinked = _unlinked_bytes(pids, self._scratch)
+        if self._temporary is not None:
+            held = measure(self._temporary, self._limits.tmp_mb * MIB, self._limits.scratch_entries)
+            if held.n_bytes > self._limits.tmp_mb * MIB or held.n_entries > self._limits.scratch_entries:
+                return "tmp"
         if self._scratch is None:
             return None
         usage = measure_scratch(self._scratch, self._limits)
@@ -86,6 +106,24 @@ def process_tree(root_pid: int) -> list[int]:
                 with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{thread}/children") as children:
                     waiting += map(int, children.read().split())
     return found
+
+
+def tasks_of_user(uid: int) -> int:
+    """Processes and threads of a user on the whole machine."""
+    n_tasks = 0
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            if os.stat(f"/proc/{name}").st_uid == uid:
+                n_tasks += _n_threads(int(name))
+    return n_tasks
+
+
+def _n_threads(pid: int) -> int:
+    try:
+        # A folder has a link for itself and for each folder in it.
+        return os.stat(f"/proc/{pid}/task").st_nlink - 2
+    except OSError:
+        return 0
 
 
 def anonymous_bytes(pid: int) -> int:

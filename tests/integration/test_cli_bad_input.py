@@ -61,7 +61,7 @@ def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseli
         (["run", "--agent", "baseline:empty", "--max-turns", "0"], "--max-turns 0: give a number from 1"),
         (["run", "--agent", "baseline:empty", "--time-limit", "nan"], "--time-limit nan: give a number"),
         (["run", "--agent", "baseline:empty", "--time-limit", "-1"], "--time-limit -1.0: give a number"),
-        (["run", "--agent", "baseline:empty", "--sandbox", "docker"], "Known are auto, bwrap, none"),
+        (["run", "--agent", "baseline:empty", "--sandbox", "docker"], "Known are auto, bwrap, landlock"),
         (["run", "--agent", "baseline:empty", "--hide", "/nope"], "--hide /nope: does not exist"),
         (["run", "--agent", "baseline:empty", "--resume"], "--resume needs --out"),
         (["score", "/nope"], "Give a run's folder, or a file of rows with --suite"),

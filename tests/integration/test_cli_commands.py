@@ -81,7 +81,8 @@ def test_a_run_prints_where_it_is_and_what_comes_next(suite: Path, tmp_path: Pat
     out = tmp_path / "my runs" / "one"
     done = call("run", "--agent", "baseline:alerting", "--suite", suite, "--repeats", "1", "--out", out)
     assert done.code == 0
-    assert done.out == f"Run: {out}\nOutcomes: diagnosed 2\nNext: diagnose-bench score '{out}'\n"
+    walls = "Sandbox: bwrap, agent process builtin"
+    assert done.out == f"Run: {out}\nOutcomes: diagnosed 2\n{walls}\nNext: diagnose-bench score '{out}'\n"
     assert done.err == ""
 
 

@@ -103,14 +103,14 @@ def test_every_failure_of_ours_is_125(words: list[str], said: str) -> None:
 
 
 def test_a_sandbox_that_is_unknown_is_125(suite: Path) -> None:
-    assert "Known are auto, bwrap, none" in in_shell(suite, "true", "--sandbox", "docker").refused(125)
+    assert "Known are auto, bwrap, landlock" in in_shell(suite, "true", "--sandbox", "docker").refused(125)
 
 
 def test_no_bubblewrap_is_125_with_what_to_install(suite: Path, tmp_path: Path) -> None:
     # An empty folder over every place where it could be.
     hidden = "PATH=/nowhere"
     done = call_process(
-        *["shell", "1", "--suite", suite, "-c", "true"],
+        *["shell", "1", "--suite", suite, "--sandbox", "bwrap", "-c", "true"],
         prefix=(
             "bwrap",
             "--dev-bind",

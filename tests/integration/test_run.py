@@ -231,7 +231,7 @@ def test_an_unknown_scenario_and_an_unknown_sandbox_are_refused(suite: Suite, tm
     with pytest.raises(SuiteError, match="scenario-009"):
         run_suite(suite, Careful(), options(scenarios=("scenario-009",)), tmp_path / "run")
     with pytest.raises(UsageError, match="unknown"):
-        run_suite(suite, Careful(), options(sandbox="docker:x"), tmp_path / "run")
+        run_suite(suite, Careful(), options(sandbox="firejail"), tmp_path / "run")
 
 
 def test_the_default_folder_is_named_after_suite_and_agent(suite: Suite) -> None:

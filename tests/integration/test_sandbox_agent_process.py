@@ -225,7 +225,10 @@ def test_exit_code_and_output_are_the_agents():
 def test_machine_that_cannot_confine_says_why(monkeypatch, tmp_path):
     assert agent_process.why_not() is None
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert confine(["true"], hidden=[]) is None
+    # Without bubblewrap Landlock covers, without both nothing does.
+    assert confine(["/bin/true"], hidden=[]).layer == "landlock"
+    monkeypatch.setattr("diagnose_bench.sandbox.landlock_kernel.abi_version", lambda: 0)
+    assert confine(["/bin/true"], hidden=[]) is None
     assert "not installed" in agent_process.why_not()
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: Creating new namespace failed' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)

@@ -21,6 +21,11 @@ from diagnose_bench.sandbox.watcher import process_tree
 pytestmark = pytest.mark.sandbox
 
 
+@pytest.fixture(params=["bwrap", "landlock"])
+def backend(request):
+    return request.param
+
+
 @pytest.fixture
 def snapshot(tmp_path):
     folder = tmp_path / "evidence"
@@ -97,21 +102,21 @@ def attended(sandbox, person, script):
             raise failure
 
 
-def test_person_works_in_the_sandbox(snapshot):
+def test_person_works_in_the_sandbox(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("cat /snapshot/a.txt; id -un; test -e /home || echo isolated; touch /snapshot/x\r")
         person.waits_for(b"Read-only")
         person.types("exit 7\r")
 
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         code, seen = session(sandbox, script)
     assert code == 7
     assert b"evidence\r\nagent\r\nisolated\r\n" in seen
     assert b"no job control" not in seen
 
 
-def test_interrupt_and_window_size_reach_the_shell(snapshot):
+def test_interrupt_and_window_size_reach_the_shell(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("stty size; sleep 1000\r")
@@ -122,7 +127,7 @@ def test_interrupt_and_window_size_reach_the_shell(snapshot):
         person.waits_for(b"still-42")
         person.types("\x04")
 
-    with sandbox_over(snapshot) as sandbox, Person() as person:
+    with sandbox_over(snapshot, backend=backend) as sandbox, Person() as person:
         fcntl.ioctl(person.terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 33, 99, 0, 0))
         attended(sandbox, person, script)
 
@@ -136,33 +141,33 @@ def test_a_script_that_fails_is_a_failure_and_no_hang(snapshot):
         session(sandbox, script)
 
 
-def test_terminal_is_put_back(snapshot):
-    with sandbox_over(snapshot) as sandbox, Person() as person:
+def test_terminal_is_put_back(snapshot, backend):
+    with sandbox_over(snapshot, backend=backend) as sandbox, Person() as person:
         before = termios.tcgetattr(person.terminal)
         person.types("exit\r")
         assert run_interactive(sandbox, stdin=person.terminal, stdout=person.terminal) == 0
         assert termios.tcgetattr(person.terminal) == before
 
 
-def test_nothing_can_be_typed_into_the_persons_terminal(snapshot):
+def test_nothing_can_be_typed_into_the_persons_terminal(snapshot, backend):
     code = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSTI, b'x')"
 
     def script(person):
         person.waits_for(b"incident:")
         person.types(f'python3 -c "{code}"; exit 3\r')
 
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         exit_code, seen = session(sandbox, script)
     assert exit_code == 3
     assert b"PermissionError" in seen
 
 
-def test_input_from_a_pipe_ends_the_shell(snapshot):
+def test_input_from_a_pipe_ends_the_shell(snapshot, backend):
     read_end, write_end = os.pipe()
     result_read, result_write = os.pipe()
     os.write(write_end, b"echo $((6 * 7)); cat /snapshot/a.txt\n")
     os.close(write_end)
-    with sandbox_over(snapshot) as sandbox:
+    with sandbox_over(snapshot, backend=backend) as sandbox:
         assert run_interactive(sandbox, stdin=read_end, stdout=result_write) == 0
     os.close(result_write)
     with os.fdopen(result_read, "rb") as result:
@@ -171,12 +176,12 @@ def test_input_from_a_pipe_ends_the_shell(snapshot):
     assert b"42\r\nevidence\r\n" in shown
 
 
-def test_limit_ends_the_shell_and_says_so(snapshot):
+def test_limit_ends_the_shell_and_says_so(snapshot, backend):
     def script(person):
         person.waits_for(b"incident:")
         person.types("for i in $(seq 1000); do : > /scratch/$i; done; sleep 100\r")
 
-    with sandbox_over(snapshot, Limits(scratch_entries=50)) as sandbox:
+    with sandbox_over(snapshot, Limits(scratch_entries=50), backend=backend) as sandbox:
         code, seen = session(sandbox, script)
     assert code == 137
     assert b"[shell stopped: limit scratch]" in seen

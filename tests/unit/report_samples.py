@@ -8,6 +8,7 @@ from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
 from diagnose_bench.grading import score_run
 from diagnose_bench.outcome import Outcome
+from diagnose_bench.records import BoundaryEvent, Confidence, EventKind, EventLayer
 from diagnose_bench.report import Report, load_report
 
 ONE, TWO, CALM = "scenario-001", "scenario-002", "scenario-003"
@@ -25,6 +26,22 @@ def hostile_text(port: int = 9) -> str:
     )
 
 
+def events(text: str) -> tuple[BoundaryEvent, ...]:
+    """More boundary events than are shown, the weightiest last."""
+    weights = [Confidence.LOW] * 70 + [Confidence.HIGH]
+    return tuple(
+        BoundaryEvent(
+            time="2025-01-01T00:00:00Z",
+            command=number or None,
+            layer=EventLayer.TEXT,
+            kind=EventKind.PATH,
+            detail=f"event-{number} {text}",
+            confidence=weight,
+        )
+        for number, weight in enumerate(weights)
+    )
+
+
 def hostile_report(root: Path, port: int = 9) -> Report:
     """Two scored runs, one with baselines, one incomplete; every free text is hostile."""
     text = hostile_text(port)
@@ -36,7 +53,7 @@ def hostile_report(root: Path, port: int = 9) -> Report:
         (ONE, 1): Trial(
             [CART, FRONTEND, text.replace("\ud800", ""), "shop/Deployment/checkout"], outputs=(text, "cart")
         ),
-        (ONE, 2): Trial([CART], outputs=("cart",)),
+        (ONE, 2): Trial([CART], outputs=("cart",), changes={"boundary_events": events(text)}),
         (TWO, 1): Trial([CART], outputs=("cart",) * 60, changes={"reason": text, "repairs": (text,)}),
         (TWO, 2): Trial([f"shop/Deployment/x{k}" for k in range(80)], outputs=("x" * 50_000,)),
         (CALM, 1): Trial([]),

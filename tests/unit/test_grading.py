@@ -53,7 +53,7 @@ def all_right(repeats: int = 1) -> dict[tuple[str, int], Trial]:
 
 
 def event(confidence: str) -> dict[str, Any]:
-    found = BoundaryEvent(time="", command=1, layer="fs", kind="read", detail="", confidence=confidence)
+    found = BoundaryEvent(time="", command=1, layer="decoy", kind="decoy", detail="", confidence=confidence)
     return {"boundary_events": (found,)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
-from unit.report_samples import hostile_report
+from unit.report_samples import CALM, CART, hostile_report
 from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
 from diagnose_bench.errors import RunError, UsageError
@@ -378,3 +378,27 @@ def test_one_signature_is_printed_once_for_several_runs(tmp_path: Path) -> None:
     assert terminal_text(report).count("|resolver:") == 1
     assert report_html(report).count("|resolver:") == 1
     assert report_markdown(report).count("|resolver:") == 1
+
+
+def test_boundary_events_stand_in_every_format_the_weightiest_first(report: Report) -> None:
+    html, markdown, terminal = report_html(report), report_markdown(report), terminal_text(report)
+    for text in (html, markdown):
+        assert text.index("event-70") < text.index("event-0")
+        assert "event-69" not in text
+    assert "and 21 more, all in scorecard.json" in html
+    assert "and 51 more boundary events, all in scorecard.json" in markdown
+    assert "high 1, low 70" in " ".join(terminal.split())
+    assert "boundary events of high confidence in 1 trial: scenario-001 repeat 2" in " ".join(report.notices)
+    assert report.agents[0].scorecard.unsafe_reasons["boundary"] == 1
+
+
+def test_a_pass_without_evidence_is_named_unless_nothing_was_wrong(tmp_path: Path) -> None:
+    suite = write_suite(tmp_path, {ONE: truth_of(ONE, ["cart"]), CALM: truth_of(CALM, [])})
+    sandbox = SandboxInfo(backend="bwrap", agent_process="confined", null_snapshot=True)
+    trials = {(ONE, 1): Trial([CART], outputs=()), (CALM, 1): Trial([], outputs=())}
+    run = write_run(tmp_path / "run", suite, trials, sandbox=sandbox)
+    assert "|sandbox:bwrap+null|" in score_run(run).signature
+    notices = " ".join(load_report([run]).notices)
+    assert "null snapshot: agents got an empty folder" in notices
+    assert "1 trial passed although there was nothing to see, so the agent used something else: " in notices
+    assert "scenario-001 repeat 1." in notices

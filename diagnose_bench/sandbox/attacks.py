@@ -1,0 +1,109 @@
+"""The doors that a sandbox keeps shut, each as a script that tries to walk through it.
+
+A script runs inside and prints OPEN once it is through, or leaves a file called OPEN in the scratch folder
+where that takes longer than the command. `doctor --deep` and the tests run the whole list; that a script can
+get through at all is shown by running it without a sandbox. What a script would do with an open door it
+does not do: a kernel setting is opened and not written, a foreign process is signalled with number 0.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from diagnose_bench.sandbox.attack_ground import AttackGround
+from diagnose_bench.sandbox.attack_scripts import PRELUDE, SCRIPTS
+from diagnose_bench.sandbox.base import Sandbox
+from diagnose_bench.sandbox.limits import Limits
+
+ATTACK_LIMITS = Limits(
+    command_s=2.0,
+    memory_mb=700,
+    resident_mb=300,
+    processes=32,
+    file_mb=16,
+    scratch_mb=40,
+    scratch_entries=800,
+    tmp_mb=16,
+    shm_mb=8,
+    output_kill=4 << 20,
+)
+"""Small, so that driving into each of them is quick."""
+NO_LIMITS = Limits(
+    command_s=30.0,
+    memory_mb=1 << 20,
+    resident_mb=1 << 20,
+    processes=10_000,
+    open_files=100_000,
+    file_mb=1 << 14,
+    scratch_mb=1 << 14,
+    scratch_entries=1_000_000,
+    tmp_mb=1 << 14,
+    shm_mb=1 << 14,
+    output_kill=1 << 30,
+)
+"""For the proof that the scripts of the kind ``limit`` can get through."""
+_SETTLE_S = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One door.
+
+    Attributes
+    ----------
+    door : str
+        What it leads to: read, write, network, kernel, process, limit, leftover.
+    name : str
+        What is tried, in a few words.
+    script : str
+        Python.
+    needs_root : bool
+        Whether only root would get through without a sandbox.
+    settles : bool
+        Whether to look again for the file a moment later.
+    """
+
+    door: str
+    name: str
+    script: str
+    needs_root: bool = False
+    settles: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AttackResult:
+    """How one attack went."""
+
+    attack: Attack
+    is_open: bool
+    detail: str
+
+
+ATTACKS = tuple(
+    Attack(door, name, script, needs_root="root" in marks, settles="settles" in marks)
+    for door, name, script, *marks in SCRIPTS
+)
+
+
+def attempt(attack: Attack, sandbox: Sandbox, ground: AttackGround) -> AttackResult:
+    """Try one door of an open sandbox."""
+    context: dict[str, Any] = ground.context | {
+        "limits": sandbox.limits.as_dict(),
+        "paths": ground.context["paths"] | {"snapshot copy": str(sandbox.snapshot.parent)},
+    }
+    program = f"{PRELUDE}\n{attack.script}\n"
+    arguments = shlex.quote(json.dumps(context))
+    result = sandbox.run(f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK")
+    mark = sandbox.scratch / "OPEN"
+    if attack.settles:
+        time.sleep(_SETTLE_S)
+    lines = result.text.splitlines()
+    found = [line for line in lines if line.startswith("OPEN")]
+    is_open = bool(found) or mark.exists()
+    last = lines[-1][:200] if lines else f"exit code {result.exit_code}"
+    sandbox.run('cd "${SCRATCH:-/scratch}" && find . -mindepth 1 -delete 2>/dev/null; true')
+    return AttackResult(attack, is_open, found[0] if found else last)
