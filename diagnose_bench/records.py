@@ -99,6 +99,12 @@ class Usage(_Record):
 
     input_tokens: int | None = None
     output_tokens: int | None = None
+    """With the reasoning tokens among them."""
+    reasoning_tokens: int | None = None
+    cached_tokens: int | None = None
+    """Of the input tokens, those that the model's server had kept from before."""
+    n_model_calls: int | None = None
+    n_model_retries: int | None = None
     cost_usd: float | None = None
 
 

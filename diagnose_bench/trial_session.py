@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,7 +70,9 @@ class Session:
         self._sandbox: Sandbox | None = None
         self._log = log
         self._started = time.monotonic()
+        self._paused_at: float | None = None
         self._seconds: float | None = None
+        self._counts_model_calls = False
         self._over = threading.Event()
         self._turn_lock = threading.Lock()
         self._submit_lock = threading.Lock()
@@ -124,7 +128,7 @@ class Session:
             self._sandbox.stop()
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
-        """Run one command in the sandbox; a turn.
+        """Run one command in the sandbox; a turn, unless model calls are counted.
 
         Raises
         ------
@@ -133,20 +137,52 @@ class Session:
         """
         with self._turn_lock:
             self._check_open()
-            allowed = self._limits.max_turns + int(self._limits.forced_final)
-            if self.n_turns >= allowed:
-                self.was_cut_off = True
-                self._end(Limit.TURNS)
-                raise TrialOver("The turns are used up; the trial is over.")
-            self.n_turns += 1
-            left = allowed - self.n_turns
+            if not self._counts_model_calls:
+                self._take_turn()
+            left = self._allowed - self.n_turns
             if self.n_turns >= self._limits.max_turns:
                 self.limit_hit = self.limit_hit or Limit.TURNS
                 return CommandReply(TIME_TO_SUBMIT, NOT_RUN)
             result = self._execute(command, timeout_s)
         self._check_open()
-        notices = (self._paths_notice(command), _turns_left(left) if left <= TURNS_TOLD else "")
+        told = left <= TURNS_TOLD and not self._counts_model_calls
+        notices = (self._paths_notice(command), _turns_left(left) if told else "")
         return CommandReply(result.shown, result.exit_code, "\n".join(filter(None, notices)))
+
+    def begin_turn(self) -> int:
+        """Count one model call as a turn; from the first one on, commands count no more.
+
+        Raises
+        ------
+        TrialOver
+            No turn or no time is left, or the diagnosis is in.
+        """
+        with self._turn_lock:
+            self._check_open()
+            self._counts_model_calls = True
+            self._take_turn()
+            return self._allowed - self.n_turns
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop the trial's clock inside."""
+        self._paused_at = began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._started += time.monotonic() - began
+            self._paused_at = None
+
+    @property
+    def _allowed(self) -> int:
+        return self._limits.max_turns + int(self._limits.forced_final)
+
+    def _take_turn(self) -> None:
+        if self.n_turns >= self._allowed:
+            self.was_cut_off = True
+            self._end(Limit.TURNS)
+            raise TrialOver("The turns are used up; the trial is over.")
+        self.n_turns += 1
 
     def _paths_notice(self, command: str) -> str:
         """Where the snapshot lies if not at /snapshot: at first, and whenever the names are used anyway."""
@@ -226,7 +262,8 @@ class Session:
         raise TrialOver("The time is up." if self.limit_hit is Limit.TIME else "The trial is over.")
 
     def _elapsed(self) -> float:
-        return time.monotonic() - self._started
+        paused_at = self._paused_at
+        return (time.monotonic() if paused_at is None else paused_at) - self._started
 
     def _end(self, limit: Limit | None) -> None:
         """End the trial; the first reason stays."""

@@ -6,13 +6,14 @@ suite or the run folder.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from diagnose_bench.records import AgentInfo, Usage
 
-AgentKind = Literal["builtin", "process", "replay"]
+AgentKind = Literal["builtin", "process", "replay", "model", "hosted", "person"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,43 @@ class SubmitReply:
 
 
 @dataclass(frozen=True)
+class ToolCall:
+    """One tool call of a model: what it asked for, and the number of the command that it became, if any."""
+
+    id: str
+    name: str
+    arguments: str
+    answer: str = ""
+    command: int | None = None
+
+
+@dataclass(frozen=True)
+class AgentStep:
+    """One message of an agent's own loop, where we can see it.
+
+    Attributes
+    ----------
+    source : {"system", "user", "agent"}
+        Who speaks.
+    at : str
+        RFC 3339, UTC.
+    message, reasoning : str
+        The text, and the reasoning where the model's server shows it.
+    tool_calls : tuple of ToolCall
+        With their answers.
+    usage : Usage
+        Tokens and cost of this one model call.
+    """
+
+    source: Literal["system", "user", "agent"]
+    at: str
+    message: str
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
 class AgentResult:
     """What is left when an agent has ended.
 
@@ -54,11 +92,14 @@ class AgentResult:
         One sentence on how the agent failed, or None.
     usage : Usage
         Tokens and cost, where the agent reports them.
+    steps : tuple of AgentStep
+        Its own loop where we make it; empty for programs.
     """
 
     final_output: bytes | None = None
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
+    steps: tuple[AgentStep, ...] = ()
 
 
 class TrialOver(Exception):
@@ -97,8 +138,27 @@ class TrialSession(Protocol):
         """Take nothing more and end a command that still runs; the agent has ended."""
         ...
 
+    def begin_turn(self) -> int:
+        """Count one model call as a turn, for agents whose model calls we make; commands then count no more.
+
+        Returns
+        -------
+        n_left : int
+            Turns left after this one. In the last one commands are not run any more.
+
+        Raises
+        ------
+        TrialOver
+            No turn or no time is left, or the diagnosis is in.
+        """
+        ...
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the trial's clock inside: for our own waiting for a model's server, not for an agent's work."""
+        ...
+
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
-        """Run one command in the sandbox; a turn.
+        """Run one command in the sandbox; a turn, unless model calls are counted.
 
         Raises
         ------
@@ -122,7 +182,12 @@ class Agent(Protocol):
 
     @property
     def kind(self) -> AgentKind:
-        """``builtin`` runs in the harness, ``process`` is a program, ``replay`` needs no sandbox."""
+        """What it is.
+
+        ``builtin`` runs in the harness, ``process`` is a program, ``replay`` needs no sandbox, ``model`` is
+        our loop around a model's server, ``hosted`` runs elsewhere and calls us, ``person`` sits at the
+        terminal.
+        """
         ...
 
     def diagnose(self, session: TrialSession) -> AgentResult:
