@@ -154,7 +154,7 @@ class TrialSession(Protocol):
         ...
 
     def paused(self) -> AbstractContextManager[None]:
-        """Stop the trial's clock inside: for our own waiting for a model's server, not for an agent's work."""
+        """Stop the trial's clock inside: for our own waiting for a server, never for an agent's work."""
         ...
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
