@@ -132,3 +132,8 @@ def write_listed_objects(shared_data: Path, folder: Path) -> Path:
             lines.append(json.dumps({"apiVersion": api_version, "kind": kind, "metadata": metadata}) + "\n")
     (folder / "objects.jsonl").write_text("".join(lines))
     return folder
+
+
+def imported(source: Path, suite: Path, run: Path) -> Path:
+    diagnose_bench("import", "diagnoses", source, "--agent", "recorded", "--suite", suite, "--out", run)
+    return run
