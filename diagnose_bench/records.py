@@ -52,8 +52,10 @@ class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
     ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for
-    agents of ours that run in the harness, ``confined`` (by bubblewrap), ``landlock`` (confined by it; names
-    of hidden files can be seen), ``unconfined``, or None where no agent process exists.
+    agents of ours and loops of ours around a model, which run in the harness, ``confined`` (by bubblewrap),
+    ``landlock`` (confined by it; names of hidden files can be seen), ``unconfined``, ``hosted`` (runs
+    elsewhere and never sees a file), ``person`` (sits at a machine that may hold truths), or None where no
+    agent process exists.
     """
 
     backend: str | None
@@ -89,6 +91,11 @@ class RunManifest(_Record):
     imported: bool = False
     """True for recorded answers: an absent trial is ``no_diagnosis``, not ``pending``."""
     host: dict[str, Any] = Field(default_factory=dict)
+    jobs: int | None = None
+    """Trials that went on at the same time. Not signed: each has its own sandbox, clock and limits, but on a
+    busy machine their seconds grow. None where no trial ran here."""
+    retries: int | None = None
+    """How often a trial that failed through our fault was run again at once."""
     version: str
     """diagnose_bench version that wrote the run."""
     started_at: str

@@ -142,6 +142,13 @@ class Session:
         if self._sandbox is not None:
             self._sandbox.stop()
 
+    def cancel(self) -> None:
+        """End the trial at once: the run is stopped and the trial will be discarded."""
+        self._is_closed = True
+        self._end(None)
+        if self._sandbox is not None:
+            self._sandbox.stop()
+
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
         """Run one command in the sandbox; a turn, unless model calls are counted.
 
