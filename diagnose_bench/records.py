@@ -6,7 +6,7 @@ Shared by the run side, which writes them, and the score side, which reads them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -113,6 +113,32 @@ class Usage(_Record):
     n_model_calls: int | None = None
     n_model_retries: int | None = None
     cost_usd: float | None = None
+    reported_by_agent: bool = False
+    """True where a program said so itself; False where we made the model calls and counted."""
+    problem: str = ""
+    """Why what a program reported is left out."""
+
+
+Count = Annotated[int, Field(strict=True, ge=0, le=10**12)]
+
+
+class ReportedUsage(_Record):
+    """What a program may write into the file that DIAGNOSE_BENCH_USAGE names, once its trial is done."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    input_tokens: Count | None = None
+    """Tokens that its models were given, with the cached ones among them."""
+    output_tokens: Count | None = None
+    """Tokens that its models wrote, with the reasoning tokens among them."""
+    reasoning_tokens: Count | None = None
+    """Of the output tokens, those spent on reasoning."""
+    cached_tokens: Count | None = None
+    """Of the input tokens, those that the model's server had kept from before."""
+    n_model_calls: Count | None = None
+    """Calls of a model."""
+    cost_usd: Annotated[float, Field(strict=True, ge=0, le=10**9, allow_inf_nan=False)] | None = None
+    """What all of it cost, in US dollars."""
 
 
 class EventLayer(StrEnum):
@@ -213,3 +239,5 @@ class CommandRecord(_Record):
     sha256: str
     """Of the whole output, also of what was cut."""
     limit_hit: str | None = None
+    answered: bool = True
+    """False where the trial was over before the command ended, so that the agent never got its output."""
