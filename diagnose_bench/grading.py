@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import scoring
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, DigestMismatchError
 from diagnose_bench.grading_baselines import baseline_run, baselines_of, with_lift
+from diagnose_bench.grading_cost import cost_of
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
 from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
 from diagnose_bench.grading_sample import Sample
@@ -19,7 +21,7 @@ from diagnose_bench.grading_statistics import method_line, statistics_of
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import Confidence, PlannedTrial, RunManifest
+from diagnose_bench.records import Confidence, PlannedTrial, RunManifest, TrialRecord, Usage
 from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
 from diagnose_bench.scorecard import (
     BaselineRun,
@@ -283,6 +285,7 @@ def scorecard_of(
         verdicts=endings.verdicts,
         unsafe_reasons=endings.unsafe_reasons,
         boundary_events=endings.boundary_events,
+        cost=cost_of(scenarios, inputs.suite.pass_score),
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -341,9 +344,21 @@ def _trial_score(graded: _GradedRun, index: int, place: int) -> TrialScore:
         n_turns=record.n_turns if record else 0,
         n_commands=record.n_commands if record else 0,
         seconds=record.seconds if record else 0.0,
-        cost_usd=record.usage.cost_usd if record else None,
+        observed=record is not None and record.observed,
+        **_usage(record),
         boundary_events=trial.boundary_events,
     )
+
+
+def _usage(record: TrialRecord | None) -> dict[str, Any]:
+    usage = Usage() if record is None else record.usage
+    return {
+        "cost_usd": usage.cost_usd,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+        "usage_by_agent": usage.reported_by_agent,
+    }
 
 
 def entity_score(resolved: ResolvedEntity) -> EntityScore:

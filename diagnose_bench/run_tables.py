@@ -39,6 +39,12 @@ _MEASURES = {
     "n_correct": "BIGINT",
     "n_wrong": "BIGINT",
 }
+_USAGE = {
+    "cost_usd": "DOUBLE",
+    "input_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "reasoning_tokens": "BIGINT",
+}
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "agents": {
@@ -85,7 +91,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "n_turns": "BIGINT",
         "n_commands": "BIGINT",
         "seconds": "DOUBLE",
-        "cost_usd": "DOUBLE",
+        **_USAGE,
     },
     "entities": {
         **_TRIAL_KEY,
@@ -259,7 +265,7 @@ def _trial_rows(source: Source) -> Iterator[Row]:
             "n_turns": trial.n_turns,
             "n_commands": trial.n_commands,
             "seconds": trial.seconds,
-            "cost_usd": trial.cost_usd,
+            **{name: getattr(trial, name) for name in _USAGE},
         }
     if source.scorecard is None and source.store is not None:
         yield from _recorded_trials(source, source.store)
@@ -282,7 +288,7 @@ def _recorded_trials(source: Source, store: RunStore) -> Iterator[Row]:
                 "n_turns": record.n_turns,
                 "n_commands": record.n_commands,
                 "seconds": record.seconds,
-                "cost_usd": record.usage.cost_usd,
+                **{name: getattr(record.usage, name) for name in _USAGE},
             }
         yield row
 

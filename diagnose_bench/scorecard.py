@@ -16,6 +16,7 @@ from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
 from diagnose_bench.files import pretty_json, read_json, write_atomic
 from diagnose_bench.outcome import Limit, Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import AgentInfo, BoundaryEvent
+from diagnose_bench.scorecard_cost import CostMeasure
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, LiftOverBlind, Statistic, Variance
 
 SCORECARD = "scorecard.json"
@@ -70,6 +71,13 @@ class TrialScore(_Model):
     n_commands: int
     seconds: float
     cost_usd: float | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usage_by_agent: bool = False
+    """True where tokens and cost are what the agent, a program, reported of itself."""
+    observed: bool = False
+    """Whether the harness ran the trial, so that turns, commands and seconds are known; else they are 0."""
     boundary_events: tuple[BoundaryEvent, ...] = ()
     """What was seen at the sandbox's boundary, during the run and against the truth."""
 
@@ -222,6 +230,9 @@ class Scorecard(_Model):
     unsafe_reasons: dict[str, int]
     boundary_events: dict[str, int] = Field(default_factory=dict)
     """How many of each confidence."""
+    cost: dict[str, CostMeasure] = Field(default_factory=dict)
+    """What the scored trials took: turns, commands, tokens, money, seconds; in all, per trial, per pass, per
+    correct diagnosis."""
     scenarios: tuple[ScenarioScore, ...]
     patches: tuple[Patch, ...]
     warnings: dict[str, tuple[str, ...]]
