@@ -16,7 +16,7 @@ _OBSERVED = frozenset({"n_turns", "n_commands", "seconds"})
 """Counted by the harness where it ran the trial; the others are told by whoever called the model."""
 
 
-def cost_of(scenarios: Sequence[ScenarioScore], pass_score: float) -> dict[str, CostMeasure]:
+def cost_of(scenarios: Sequence[ScenarioScore], pass_score: float, n_scored: int) -> dict[str, CostMeasure]:
     """Sum up what the scored trials of an agent took.
 
     Parameters
@@ -25,6 +25,8 @@ def cost_of(scenarios: Sequence[ScenarioScore], pass_score: float) -> dict[str, 
         With their trials.
     pass_score : float
         The suite's bar.
+    n_scored : int
+        How many trials have a score; a large file of rows lists none.
     """
     trials = [
         trial
@@ -32,10 +34,14 @@ def cost_of(scenarios: Sequence[ScenarioScore], pass_score: float) -> dict[str, 
         for trial in scenario.trials
         if trial.precision_at_full_recall is not None
     ]
-    return {name: _measure(name, words, trials, pass_score) for name, words in COST_MEASURES.items()}
+    return {
+        name: _measure(name, words, trials, pass_score, n_scored) for name, words in COST_MEASURES.items()
+    }
 
 
-def _measure(name: str, words: str, trials: Sequence[TrialScore], pass_score: float) -> CostMeasure:
+def _measure(
+    name: str, words: str, trials: Sequence[TrialScore], pass_score: float, n_scored: int
+) -> CostMeasure:
     values: list[float] = []
     n_passes = n_correct = n_by_agent = 0
     for trial in trials:
@@ -51,7 +57,7 @@ def _measure(name: str, words: str, trials: Sequence[TrialScore], pass_score: fl
     return CostMeasure(
         total=total,
         n_trials=len(values),
-        n_scored=len(trials),
+        n_scored=n_scored,
         n_by_agent=n_by_agent,
         per_trial=_number(total, len(values), f"mean {words} of a scored trial"),
         per_pass=_number(total, n_passes, f"{of_all} reached the score of a pass, {pass_score:g}"),

@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnose_bench.errors import RunError
+from diagnose_bench.evidence import Found
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, RunManifest
-from diagnose_bench.scorecard import SCORECARD, ScenarioScore, Scorecard, TrialScore, load_scorecard
+from diagnose_bench.scorecard import (
+    SCORECARD,
+    EntityScore,
+    ScenarioScore,
+    Scorecard,
+    TrialScore,
+    load_scorecard,
+)
 from diagnose_bench.store import RunStore, is_run
 
 if TYPE_CHECKING:
@@ -103,6 +111,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "truth_group": "VARCHAR",
         "via_alias": "BOOLEAN",
         "distance": "BIGINT",
+        "sight": "VARCHAR",
+        "first_seen": "BIGINT",
+        "n_evidence": "BIGINT",
+        "n_evidence_found": "BIGINT",
         "code": "BIGINT",
     },
     "commands": {
@@ -293,6 +305,18 @@ def _recorded_trials(source: Source, store: RunStore) -> Iterator[Row]:
         yield row
 
 
+def _ground_cells(one: EntityScore) -> Row:
+    """What a submission rests on; the number of pieces found is null where some could not be looked up."""
+    is_known = all(piece.found is not None for piece in one.evidence)
+    n_found = sum(piece.found is Found.FOUND for piece in one.evidence)
+    return {
+        "sight": None if one.sight is None else one.sight.value,
+        "first_seen": one.first_seen,
+        "n_evidence": len(one.evidence),
+        "n_evidence_found": n_found if is_known else None,
+    }
+
+
 def _entity_rows(source: Source) -> Iterator[Row]:
     for scenario, trial in _scored_trials(source):
         for place, one in enumerate(trial.entities, start=1):
@@ -308,6 +332,7 @@ def _entity_rows(source: Source) -> Iterator[Row]:
                 "truth_group": one.group,
                 "via_alias": one.via_alias,
                 "distance": one.distance,
+                **_ground_cells(one),
                 "code": one.code,
             }
 
