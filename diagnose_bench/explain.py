@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import scoring
 from diagnose_bench.errors import UsageError
-from diagnose_bench.grading import entity_score
-from diagnose_bench.grading_inputs import load_inputs, planned_scenarios
+from diagnose_bench.evidence import Found
+from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios
 from diagnose_bench.grading_numbers import score_grid
+from diagnose_bench.grading_scores import grounded_scores
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass, unseen_names
+from diagnose_bench.grounding import Sight
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, PlannedTrial
 from diagnose_bench.report_boundary import event_text, events_by_weight
@@ -24,6 +27,19 @@ from diagnose_bench.text import visible
 from diagnose_bench.verdicts import verdict_of
 
 _MAX_LINE = 1000
+_SIGHTS = {
+    Sight.SEEN: "first shown to the agent by command {command}",
+    Sight.ECHOED: "never shown: outputs only repeat what the agent wrote itself",
+    Sight.UNSEEN: "never shown by any command",
+}
+_FOUND = {
+    Found.FOUND: "is in the snapshot",
+    Found.OTHER_LINE: "is in that file, in another line",
+    Found.NO_QUOTE: "the file does not hold that",
+    Found.NO_LINE: "the file has no such line",
+    Found.NO_FILE: "the snapshot has no such file",
+    None: "not checked",
+}
 
 
 @dataclass(frozen=True)
@@ -115,7 +131,9 @@ def explain_trial(
     trial = grade_trial(inputs, store, PlannedTrial(scenario_id=scenario_id, repeat=repeat))
     resolver = inputs.resolver(scenario_id)
     n_root_causes = None if resolver is None else resolver.n_root_causes
-    profiles = {profile.value: _explain_profile(trial, n_root_causes, profile) for profile in Profile}
+    profiles = {
+        profile.value: _explain_profile(inputs, store, trial, n_root_causes, profile) for profile in Profile
+    }
     score = profiles[Profile.ITBENCH_AA.value].precision_at_full_recall
     pass_score = inputs.suite.pass_score
     reasons: tuple[UnsafeReason, ...] = ()
@@ -157,7 +175,13 @@ def explain_trial(
     )
 
 
-def _explain_profile(trial: GradedTrial, n_root_causes: int | None, profile: Profile) -> ProfileExplanation:
+def _explain_profile(
+    inputs: GradingInputs,
+    store: RunStore,
+    trial: GradedTrial,
+    n_root_causes: int | None,
+    profile: Profile,
+) -> ProfileExplanation:
     resolved = trial.resolved.get(profile)
     if n_root_causes is None or not trial.is_scored:
         return ProfileExplanation((), (), None, None, None, None, ("No number: the trial is unscored.",))
@@ -168,7 +192,7 @@ def _explain_profile(trial: GradedTrial, n_root_causes: int | None, profile: Pro
     else:
         lines = _arithmetic(resolved.codes, n_correct, n_wrong, n_root_causes)
     return ProfileExplanation(
-        entities=tuple(entity_score(entity) for entity in resolved.entities) if resolved else (),
+        entities=grounded_scores(inputs, store, trial, resolved.entities) if resolved else (),
         missed=resolved.missed if resolved else (),
         n_correct=n_correct,
         n_wrong=n_wrong,
@@ -214,7 +238,7 @@ def _lines(explanation: Explanation) -> list[str]:
     lines.append(f"verdict: {verdict}{unsafe}; a pass needs {explanation.pass_score:g}")
     for names in explanation.unseen:
         looked_for = " or ".join(map(_one_line, dict.fromkeys(names)))
-        lines.append(f"unverifiable: no recorded output of a command has the name {looked_for}")
+        lines.append(f"unverifiable: no recorded output of a command shows the name {looked_for}")
     if UnsafeReason.UNOBSERVED in explanation.unsafe_reasons:
         lines.append("unobserved: no command is on record, so nothing shows that the agent looked")
     if explanation.truth_refused:
@@ -234,6 +258,7 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
         if entity.entity is not None and entity.entity != entity.raw:
             lines.append(f"     read as {_one_line(entity.entity)}")
         lines.append(f"     {_judgement(entity)}")
+        lines += [f"     {text}" for text in grounds_text(entity)]
         if entity.message and entity.class_ not in ("root_cause", "victim"):
             lines.append(f"     {_one_line(entity.message)}")
     if not profile.entities and score is not None:
@@ -241,6 +266,20 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
     if profile.missed:
         lines.append(f"  missed: {', '.join(_one_line(group) for group in profile.missed)}")
     return [*lines, *(f"  {line}" for line in profile.arithmetic)]
+
+
+def grounds_text(entity: EntityScore) -> list[str]:
+    """What a submission rests on, in words: where its name was shown first, and its evidence."""
+    lines = []
+    if entity.sight is not None:
+        lines.append(_SIGHTS[entity.sight].format(command=entity.first_seen))
+    for one in entity.evidence:
+        place = "no file named" if one.file is None else _one_line(one.file)
+        if one.line is not None:
+            place += f", line {one.line}"
+        quote = "" if not one.quote else f", {json.dumps(_one_line(one.quote), ensure_ascii=False)}"
+        lines.append(f"evidence {place}{quote}: {_FOUND[one.found]}")
+    return lines
 
 
 def _judgement(entity: EntityScore) -> str:

@@ -29,6 +29,7 @@ from diagnose_bench.report import (
     signatures,
 )
 from diagnose_bench.report_boundary import event_counts, events_by_weight
+from diagnose_bench.report_cost import costs_of
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -105,6 +106,7 @@ def report_html(report: Report) -> str:
         cards=[_card(agent) for agent in report.agents],
         rows=[_row(row) for row in report.rows],
         notices=report.notices,
+        costs=costs_of(report.agents),
         heat=_heat_map(report),
         methods=methods(report),
         sure=[_sure(agent) for agent in report.agents if agent.scorecard.variance is not None],

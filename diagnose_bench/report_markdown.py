@@ -21,6 +21,7 @@ from diagnose_bench.report import (
     signatures,
 )
 from diagnose_bench.report_boundary import event_counts, event_text, events_by_weight
+from diagnose_bench.report_cost import costs_of
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -60,6 +61,7 @@ def report_markdown(report: Report) -> str:
         lines += _sure(agent)
     lines.append("")
     lines += ["## Scores by scenario", "", *_scenario_table(report), ""]
+    lines += _costs(report)
     lines += ["## How the trials ended", ""]
     for agent in report.agents:
         scorecard = agent.scorecard
@@ -172,6 +174,22 @@ def _scenario_table(report: Report) -> list[str]:
             cells.append(f"{cell} {marks(scenario.trials)}" if scenario else cell)
         lines.append(f"| {escape(scenario_id)} | {' | '.join(cells)} |")
     return lines
+
+
+def _costs(report: Report) -> list[str]:
+    """What answers cost; nothing where nobody said anything."""
+    costs = costs_of(report.agents)
+    if not costs.rows:
+        return []
+    return [
+        *("## What an answer costs", "", costs.legend, ""),
+        f"| Agent | Per | How many | {' | '.join(costs.headings)} |",
+        f"|---|---|---:|{'---:|' * len(costs.headings)}",
+        *(f"| {escape(row.label)} | {row.basis} | {row.n} | {' | '.join(row.cells)} |" for row in costs.rows),
+        "",
+        *(f"- {escape(label)}: {note}" for label, note in costs.notes),
+        *([""] if costs.notes else []),
+    ]
 
 
 def _agent_trials(agent: ReportAgent) -> list[str]:

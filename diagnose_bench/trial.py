@@ -6,8 +6,9 @@ the run goes on. Only a run folder that cannot be written ends the run.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,6 +49,48 @@ class TrialSetting:
     hidden: tuple[Path, ...] = ()
 
 
+class TrialStopped(Exception):
+    """The run was stopped while the trial went on; nothing is written about it."""
+
+
+class StopSwitch:
+    """Ends all trials of a run from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: set[Session] = set()
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the trials that go on, and those that are about to."""
+        with self._lock:
+            self.is_set = True
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.cancel()
+
+    @contextmanager
+    def over(self, session: Session) -> Iterator[None]:
+        """Keep a session within reach.
+
+        Raises
+        ------
+        TrialStopped
+            At the start or at the end, if the run is stopped.
+        """
+        with self._lock:
+            self._sessions.add(session)
+        try:
+            if self.is_set:
+                raise TrialStopped
+            yield
+        finally:
+            with self._lock:
+                self._sessions.discard(session)
+        if self.is_set:
+            raise TrialStopped
+
+
 @dataclass(frozen=True)
 class _Ending:
     outcome: Outcome
@@ -57,19 +100,28 @@ class _Ending:
     usage: Usage = field(default_factory=Usage)
 
 
-def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: RunStore) -> TrialRecord:
+def run_trial(
+    trial: PlannedTrial,
+    agent: Agent,
+    setting: TrialSetting,
+    store: RunStore,
+    stop: StopSwitch | None = None,
+) -> TrialRecord:
     """Run one trial and write it down.
 
     Raises
     ------
     RunError
         The run folder cannot be written.
+    TrialStopped
+        `stop` was set meanwhile.
     """
     folder = store.begin_trial(trial)
     started_at = now()
     observed = setting.open_sandbox is not None
     with ExitStack() as stack:
         log = stack.enter_context(store.command_log(trial)) if observed else None
+        submissions = stack.enter_context(store.submission_log(trial))
         session = Session(
             trial,
             task=setting.task,
@@ -77,7 +129,10 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
             log=log,
             log_folder=folder,
             hidden=setting.hidden,
+            submissions=submissions,
         )
+        if stop is not None:
+            stack.enter_context(stop.over(session))
         try:
             ending = _attend(agent, session, setting)
         except RunError:
@@ -101,6 +156,8 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
         seconds=session.seconds,
         usage=ending.usage,
         boundary_events=session.boundary_events(ending.diagnosis),
+        n_submissions=submissions.n_seen,
+        counted_submission=None if ending.diagnosis is None else submissions.counted,
     )
     store.write_trial(record, ending.diagnosis)
     return record

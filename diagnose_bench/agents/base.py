@@ -6,13 +6,16 @@ suite or the run folder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from diagnose_bench.records import AgentInfo, Usage
 
+GRACE_S = 5.0
+"""What an agent gets, once a diagnosis is accepted, to end by itself or to hand in a better one."""
 AgentKind = Literal["builtin", "process", "replay", "model", "hosted", "person"]
 
 
@@ -134,6 +137,10 @@ class TrialSession(Protocol):
         """Whether a submission was accepted."""
         ...
 
+    def grace_left_s(self) -> float:
+        """Seconds in which the agent may still end by itself once the trial is over; 0 to stop it now."""
+        ...
+
     def close(self) -> None:
         """Take nothing more and end a command that still runs; the agent has ended."""
         ...
@@ -168,7 +175,42 @@ class TrialSession(Protocol):
         ...
 
     def submit(self, data: bytes) -> SubmitReply:
-        """Hand in the diagnosis; the first accepted one is final."""
+        """Hand in the diagnosis.
+
+        Notes
+        -----
+        The first accepted one ends the shell and begins the ``GRACE_S`` seconds in which a further accepted
+        one replaces it; of all, the last one accepted counts. Each is kept, also one that is refused.
+        """
+        ...
+
+
+@runtime_checkable
+class CheckedAgent(Protocol):
+    """An agent that can tell before the first trial that it cannot work."""
+
+    def check(self) -> None:
+        """Look once, before a run's first trial.
+
+        Raises
+        ------
+        UsageError
+            It cannot work as it was named: a wrong key, an unknown model. The run does not start.
+        """
+        ...
+
+
+@runtime_checkable
+class ProgramAgent(Protocol):
+    """An agent with a process of its own on this machine, to be kept from truths and runs."""
+
+    argv: tuple[str, ...]
+    """Its command line; what it names has to stay visible."""
+    cover: str
+    """``landlock`` where that covers its process, once it is settled."""
+
+    def try_to_confine(self, hidden: Sequence[Path]) -> bool:
+        """Find out whether its process can be confined on this machine, and settle it."""
         ...
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
 from diagnose_bench.agents.process import NotStarted, ProcessEnd, run_process
 from diagnose_bench.agents.socket_server import TrialServer
+from diagnose_bench.agents.usage_file import USAGE_VARIABLE, read_usage
 from diagnose_bench.errors import SandboxError, UsageError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
@@ -28,8 +29,6 @@ from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_con
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, release
 from diagnose_bench.sandbox.removal import remove_tree
 
-GRACE_S = 5.0
-"""What an agent gets to end by itself once its diagnosis is in."""
 _NAME_LENGTH = 100
 _HASHED_BYTES = 64 << 20
 _SCRIPT = re.compile(
@@ -85,14 +84,16 @@ class CommandAgent:
             with TrialServer(tools, session, marker=f"{_VARIABLES[0]}={task}") as server:
                 values = (str(task), str(server.shell), str(server.submit))
                 env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), "PWD": str(work)}
+                env[USAGE_VARIABLE] = str(folder / "usage.json")
                 try:
                     end = self._run(session, server, folder, work, env)
                 except NotStarted as error:
                     if self.confined:
                         raise
                     return AgentResult(error=f"The agent could not be started: {error}.")
+            usage = read_usage(folder / "usage.json")
             _write_log(session.log_folder / "agent_stderr.log", end.errors)
-        return AgentResult(final_output=end.output, error=_error(end))
+        return AgentResult(final_output=end.output, error=_error(end), usage=usage)
 
     def _run(
         self,
@@ -127,7 +128,7 @@ class CommandAgent:
             cwd=work,
             marker=f"{_VARIABLES[0]}={env[_VARIABLES[0]]}",
             must_end=session.is_over,
-            grace_s=lambda: GRACE_S if session.has_submission() else 0.0,
+            grace_left_s=session.grace_left_s,
             stop=stop,
             started=server.expect,
         )
