@@ -28,7 +28,7 @@ from diagnose_bench.run_format import (
 )
 
 LOCK = ".lock"
-_KEPT = re.compile(r"(trial|diagnosis|commands|agent_stderr)\.\d+\.\w+")
+_KEPT = re.compile(r"(trial|diagnosis|commands|agent_stderr|model_calls)\.\d+\.\w+")
 _MAX_LINE = 4 << 20
 
 
