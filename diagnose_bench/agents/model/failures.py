@@ -116,7 +116,7 @@ def failure_of_status(
         return ModelCallFailed(FailureKind.CONTEXT, told)
     if status >= 500 or status in _TEMPORARY:
         return ModelCallFailed(FailureKind.SERVER, told, wait_s)
-    if said.code in ("unsupported_parameter", "") and _TOKEN_FIELD.search(said.text):
+    if _TOKEN_FIELD.search(said.text):
         return ModelCallFailed(FailureKind.TOKEN_FIELD, told)
     if said.code == "model_not_found":
         return ModelCallFailed(FailureKind.SETUP, _not_found(told, said, model))

@@ -28,8 +28,8 @@ _GO_ON = (
     "nobody else reads this."
 )
 _CUT = (
-    "[diagnose-bench] Your message was cut off at the limit of its length before any tool call. Be brief, and "
-    f"call {SHELL} or {SUBMIT}."
+    "[diagnose-bench] Your message was cut off at the limit of its length before any tool call. Be brief "
+    f"and call {SHELL} or {SUBMIT}."
 )
 _FILTERED = (
     "[diagnose-bench] Your message was withheld by a content filter of the model's server. Go on with "
