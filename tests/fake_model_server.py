@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that speaks the Chat Completions API, and misbehaves where a test asks it to."""
+"""A real HTTP server on loopback that speaks the Chat Completions API, and misbehaves where it should."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ READY = "ready"
 class Raw:
     """An answer byte by byte.
 
-    ``declared`` is what Content-Length says where it is not the truth; ``hang`` waits until the test lets go of
-    it, before anything is sent.
+    ``declared`` is what Content-Length says where it is not the truth; ``hang`` is waited for before anything
+    is sent.
     """
 
     status: int = 200

@@ -1,4 +1,4 @@
-"""Runs trials of the model agent in a real sandbox against the local server, and keeps all that they leave."""
+"""Runs trials of the model agent in a real sandbox against the local server; keeps what they leave."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ class Kept:
         try:
             self.result = self.agent.diagnose(session)
         except ModelServerError as error:
-            assert isinstance(error.result, AgentResult)
-            self.result = error.result
+            self.result = error.result if isinstance(error.result, AgentResult) else None
             raise
         return self.result
 

@@ -262,13 +262,9 @@ def test_a_key_with_a_line_break_is_refused_and_not_shown(
 
 
 def test_a_missing_sdk_is_one_message_that_says_what_to_install(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['openai'] = None\n"
-        "from diagnose_bench.cli import main\n"
-        f"sys.argv = ['diagnose-bench', 'run', '--agent', 'openai:m', '--dry-run', '--suite', {str(small_suite(tmp_path))!r}]\n"
-        "main()"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    code = "import sys; sys.modules['openai'] = None; from diagnose_bench.cli import main; main()"
+    words = ["run", "--agent", "openai:m", "--dry-run", "--suite", str(small_suite(tmp_path))]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert done.returncode == 2
     assert "pip install 'diagnose-bench[openai]'" in done.stderr
     assert "Traceback" not in done.stderr

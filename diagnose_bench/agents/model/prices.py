@@ -112,8 +112,7 @@ class Budget:
         SpendCapError
             The cap is reached.
         """
-        with self._lock:
-            spent = self._spent_usd
+        spent = self.spent_usd
         if self._cap_usd is not None and spent >= self._cap_usd:
             raise SpendCapError(
                 f"--max-cost {self._cap_usd:g} is reached: {spent:.4f} US dollars are spent, and no further "
@@ -127,6 +126,12 @@ class Budget:
             with self._lock:
                 self._spent_usd += cost
         return cost
+
+    @property
+    def spent_usd(self) -> float:
+        """What is spent by now."""
+        with self._lock:
+            return self._spent_usd
 
     @property
     def needs_usage(self) -> bool:
