@@ -4,8 +4,8 @@
     python3 examples/openai_compatible.py --scenario scenario-001 --repeats 1 --out runs/openai-example
 
 What stands behind it is handed to ``diagnose-bench run``. The model behind the API is a few rules, so nothing
-is spent and no key is needed: it asks the shell one question and blames what changed before the alerts and has
-warnings since. With ``serve`` as the only argument the server runs alone, to try other things with it.
+is spent and no key is needed: it asks one question and blames what changed before the alerts and has
+warnings since. With ``serve`` as the only argument the server runs alone.
 """
 
 import json

@@ -20,7 +20,7 @@ class Raw:
     """An answer byte by byte.
 
     ``declared`` is what Content-Length says where it is not the truth; ``hang`` is waited for before anything
-    is sent.
+    is sent; ``trickle`` sends a body without end, a byte now and then, until the event is set.
     """
 
     status: int = 200
@@ -29,6 +29,7 @@ class Raw:
     content_type: str = "application/json"
     declared: int | None = None
     hang: threading.Event | None = None
+    trickle: threading.Event | None = None
     drop: bool = False
 
 
@@ -104,6 +105,8 @@ class FakeModelServer:
                     self.send_header("Content-Length", str(declared))
                     self.end_headers()
                     self.wfile.write(answer.body)
+                    while answer.trickle is not None and not answer.trickle.wait(0.05):
+                        self.wfile.write(b" ")
                     if declared != len(answer.body):
                         self._cut()
                 except OSError:

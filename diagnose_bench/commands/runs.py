@@ -93,7 +93,9 @@ def run(
         typer.Option(metavar="ID", help="Only this scenario; no headline then. Repeatable."),
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", help="Trials of each scenario.")] = 3,
-    max_turns: Annotated[int, typer.Option(metavar="N", help="Shell calls of a trial.")] = 100,
+    max_turns: Annotated[
+        int, typer.Option(metavar="N", help="Turns of a trial: model calls, or shell calls of a program.")
+    ] = 100,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds of a trial.")] = 1800.0,
     forced_final: Annotated[
         bool, typer.Option("--forced-final", help="One more turn, only to submit, after the last.")

@@ -30,7 +30,7 @@ from model_stage import QUICK, ModelStage, agent_for, open_stage
 
 from diagnose_bench.agents.model.prices import Budget, Prices
 from diagnose_bench.agents.openai_agent import OpenAIAgent
-from diagnose_bench.errors import ModelServerError, SpendCapError
+from diagnose_bench.errors import ModelServerError, RunError, SpendCapError
 from diagnose_bench.outcome import Limit, Outcome
 
 pytestmark = pytest.mark.sandbox
@@ -119,6 +119,31 @@ def test_a_call_that_hangs_is_given_up_and_tried_again(stage: ModelStage) -> Non
         release.set()
     assert record.outcome is Outcome.DIAGNOSED
     assert "gave no answer within 1 seconds" in stage.ledger()[0]["failures"][0]
+
+
+def test_an_answer_that_trickles_without_end_is_given_up_and_tried_again(stage: ModelStage) -> None:
+    release = threading.Event()
+    slow = Raw(body=b"{", trickle=release, declared=1 << 20)
+    try:
+        record = stage.trial(in_turn(slow, DONE), policy=replace(QUICK, request_s=1.0))
+    finally:
+        release.set()
+    assert record.outcome is Outcome.DIAGNOSED
+    assert "gave no answer within 1 seconds" in stage.ledger()[0]["failures"][0]
+
+
+def test_a_record_that_cannot_be_written_ends_the_run_and_not_the_agent(stage: ModelStage) -> None:
+    def answer(request: dict[str, Any]) -> Answer:
+        if len(request["messages"]) > 2:
+            # Where the record of the calls is, the disk takes nothing any more.
+            path = stage.store.trial_folder(stage.planned) / "model_calls.jsonl"
+            path.unlink()
+            path.mkdir()
+            return DONE
+        return completion(calls=[shell("true")])
+
+    with pytest.raises(RunError, match=r"model_calls\.jsonl: cannot write"):
+        stage.trial(answer)
 
 
 def test_a_server_that_never_answers_within_the_time_limit_is_our_error(stage: ModelStage) -> None:

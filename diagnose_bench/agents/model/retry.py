@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from diagnose_bench.agents.model.failures import FailureKind, ModelCallFailed
 
+_TRUSTED = 3
 _SLICE_S = 0.25
 """So often a wait looks whether anybody still waits for it."""
 
@@ -55,7 +56,9 @@ class RetryPolicy:
         # Trials side by side fail together; without chance they would come back together.
         delay = backoff * random.uniform(0.5, 1.0)
         if failure.retry_after_s is not None:
-            delay = failure.retry_after_s * random.uniform(1.0, 1.1)
+            asked = failure.retry_after_s * random.uniform(1.0, 1.1)
+            # A server that says "at once" again and again is not taken at its word for ever.
+            delay = max(asked, delay) if n_failed > _TRUSTED else asked
         return delay if waited_s + delay <= self.patience_s else None
 
 
