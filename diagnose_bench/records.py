@@ -26,6 +26,8 @@ class AgentInfo(_Record):
     version: str | None = None
     model: str | None = None
     config_digest: str | None = None
+    config: dict[str, Any] | None = None
+    """Settings behind the digest that a person can read; never a key."""
 
 
 class SuiteInfo(_Record):

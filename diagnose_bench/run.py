@@ -20,7 +20,7 @@ from typing import Any
 
 from diagnose_bench.agents.base import Agent, CheckedAgent, ProgramAgent
 from diagnose_bench.agents.factory import make_agent
-from diagnose_bench.errors import IncompleteRunError, UsageError
+from diagnose_bench.errors import IncompleteRunError, SpendCapError, UsageError
 from diagnose_bench.layout import truth_folder_of
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, RunManifest
@@ -207,6 +207,11 @@ def _interruptible(store: RunStore) -> Iterator[None]:
     """Ctrl-C, SIGTERM and a lost terminal end the current trials, which are discarded; finished ones stay."""
     try:
         yield
+    except SpendCapError as error:
+        raise SpendCapError(
+            f"{store.path}: {error} Finished trials are kept, the others are pending. Go on with the same "
+            f"command, a higher --max-cost, --out {shlex.quote(str(store.path))} and --resume."
+        ) from error
     except KeyboardInterrupt as error:
         records = [record for _, record in store.trials() if record is not None]
         n_finished = sum(record.outcome.is_scored for record in records)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent, AgentResult, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnoseBenchError, RunError
+from diagnose_bench.errors import DiagnoseBenchError, ModelServerError, RunError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.sandbox.base import Sandbox
@@ -139,8 +139,11 @@ def run_trial(
             raise
         except Exception as error:
             known = isinstance(error, DiagnoseBenchError)
+            done = error.result if isinstance(error, ModelServerError) else None
             ending = _Ending(
-                Outcome.HARNESS_ERROR, str(error) if known else f"{type(error).__name__}: {error}"
+                Outcome.HARNESS_ERROR,
+                str(error) if known else f"{type(error).__name__}: {error}",
+                usage=done.usage if isinstance(done, AgentResult) else Usage(),
             )
     record = TrialRecord(
         scenario_id=trial.scenario_id,

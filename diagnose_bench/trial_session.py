@@ -196,6 +196,11 @@ class Session:
             self._started += time.monotonic() - began
             self._paused_at = None
 
+    def give_back(self, seconds: float) -> None:
+        """Take time off the trial's clock; not more than has passed, and not once the trial is over."""
+        if not self._over.is_set():
+            self._started = min(self._started + max(0.0, seconds), time.monotonic())
+
     @property
     def _allowed(self) -> int:
         return self._limits.max_turns + int(self._limits.forced_final)

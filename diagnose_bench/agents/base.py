@@ -120,6 +120,8 @@ class TrialSession(Protocol):
     """Where a process agent's standard error is kept; out of the agent's own reach."""
     hidden: tuple[Path, ...]
     """Paths that a process agent must not see."""
+    n_commands: int
+    """Commands run so far: the number of the last one."""
 
     def time_left_s(self) -> float:
         """Seconds until the trial's time limit; never negative."""
@@ -162,6 +164,10 @@ class TrialSession(Protocol):
 
     def paused(self) -> AbstractContextManager[None]:
         """Stop the trial's clock inside: for our own waiting for a server, never for an agent's work."""
+        ...
+
+    def give_back(self, seconds: float) -> None:
+        """Take time off the trial's clock that a call took which failed through no fault of the agent."""
         ...
 
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:

@@ -7,19 +7,22 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent, parse_command_line
+from diagnose_bench.agents.options import MODEL_OPTIONS, NO_OPTIONS, AgentOptions
 from diagnose_bench.agents.replay import ReplayAgent
 from diagnose_bench.errors import UsageError
 
 
-def make_agent(spec: str, *, name: str | None = None) -> Agent:
+def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO_OPTIONS) -> Agent:
     """Make the agent that a text names.
 
     Parameters
     ----------
     spec : str
-        ``baseline:NAME``, ``replay:DIR``, or a command line.
+        ``baseline:NAME``, ``replay:DIR``, ``openai:MODEL``, or a command line.
     name : str, optional
-        What a program is called in results; the command line by default.
+        What a program or a model is called in results; what stands here by default.
+    options : AgentOptions
+        Options that only some kinds of agent have.
 
     Raises
     ------
@@ -32,6 +35,11 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
     'builtin'
     """
     prefix, colon, rest = spec.partition(":")
+    if colon and prefix == "openai":
+        from diagnose_bench.agents.openai_agent import make_openai_agent
+
+        return make_openai_agent(rest, name, options)
+    options.refuse(tuple(MODEL_OPTIONS), spec)
     if spec == "baseline:constant":
         raise UsageError(
             "baseline:constant cannot be run: it is computed by score, since it needs the truth. "
@@ -48,6 +56,6 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
     if colon and re.fullmatch("[a-z]+", prefix) and not Path(spec.split()[0]).exists():
         raise UsageError(
             f"--agent {spec!r}: there is no kind of agent {prefix!r}. "
-            "Give baseline:NAME, replay:DIR, or the command line of a program."
+            "Give baseline:NAME, replay:DIR, openai:MODEL, or the command line of a program."
         )
     return CommandAgent(parse_command_line(spec), name=name or spec)

@@ -82,7 +82,10 @@ def demo(
 def run(
     agent: Annotated[
         str,
-        typer.Option(metavar="AGENT", help="baseline:NAME, replay:DIR, or the command line of any program."),
+        typer.Option(
+            metavar="AGENT",
+            help="baseline:NAME, replay:DIR, openai:MODEL, or the command line of any program.",
+        ),
     ],
     suite: SuiteOption = BUNDLED_SUITE,
     scenario: Annotated[
@@ -90,7 +93,9 @@ def run(
         typer.Option(metavar="ID", help="Only this scenario; no headline then. Repeatable."),
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", help="Trials of each scenario.")] = 3,
-    max_turns: Annotated[int, typer.Option(metavar="N", help="Shell calls of a trial.")] = 100,
+    max_turns: Annotated[
+        int, typer.Option(metavar="N", help="Turns of a trial: model calls, or shell calls of a program.")
+    ] = 100,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds of a trial.")] = 1800.0,
     forced_final: Annotated[
         bool, typer.Option("--forced-final", help="One more turn, only to submit, after the last.")
@@ -144,6 +149,37 @@ def run(
         bool,
         typer.Option("--null-snapshot", help="The task with an empty snapshot: a pass used something else."),
     ] = False,
+    # --- Options of openai:MODEL ---
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="openai: the model's server (default: OPENAI_BASE_URL, or OpenAI's)."
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(metavar="T", help="openai: sampling temperature (default: the server's).")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(metavar="N", help="openai: seed of repeat 1; repeat k gets N + k - 1.")
+    ] = None,
+    max_output_tokens: Annotated[
+        int | None, typer.Option(metavar="N", help="openai: most tokens of one answer.")
+    ] = None,
+    reasoning_effort: Annotated[
+        str | None, typer.Option(metavar="WORD", help="openai: how long to think, as the model names it.")
+    ] = None,
+    prompt: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="openai: a system prompt in place of ours.")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="openai: US dollars per million tokens, JSON or YAML."),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(metavar="USD", help="openai: make no further call once the run has cost so much."),
+    ] = None,
+    # ---
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -153,6 +189,7 @@ def run(
     Example: diagnose-bench run --agent './my-agent.sh' --out runs/my-agent
     """
     from diagnose_bench.agents.factory import make_agent
+    from diagnose_bench.agents.options import AgentOptions
     from diagnose_bench.errors import UsageError
     from diagnose_bench.run import RunOptions, default_out, run_suite
     from diagnose_bench.suite import load_suite
@@ -177,7 +214,18 @@ def run(
         toolbox=toolbox,
         null_snapshot=null_snapshot,
     )
-    loaded, made = load_suite(suite), make_agent(agent, name=name)
+    agent_options = AgentOptions(
+        base_url=base_url,
+        temperature=temperature,
+        seed=seed,
+        max_output_tokens=max_output_tokens,
+        reasoning_effort=reasoning_effort,
+        prompt=prompt,
+        prices=prices,
+        max_cost_usd=max_cost,
+        spent_in=out if resume else None,
+    )
+    loaded, made = load_suite(suite), make_agent(agent, name=name, options=agent_options)
     with TerminalProgress() as progress:
         summary = run_suite(loaded, made, options, out or default_out(loaded, made.info.name), progress)
     if format_ is Format.JSON:

@@ -109,7 +109,7 @@ class Refusal:
     [
         Refusal("baseline:constant", "needs the truth"),
         Refusal("baseline:nonsense", "nonsense"),
-        Refusal("openai:some-model", "no kind of agent 'openai'"),
+        Refusal("gemini:some-model", "no kind of agent 'gemini'"),
         Refusal("no-such-program --fast", "no program no-such-program on PATH"),
         Refusal("./nowhere.sh", "does not exist"),
         Refusal("'unclosed", "quotes"),

@@ -47,3 +47,22 @@ def test_the_clock_stands_still_while_paused(tmp_path: Path, monkeypatch: pytest
         assert not session.is_over()
     now[0] += 5.0
     assert session.time_left_s() == 45.0
+
+
+def test_time_that_is_given_back_is_no_time_of_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    session = _session(tmp_path, time_limit_s=60.0)
+    session.start_clock()
+    now[0] += 50.0
+    session.give_back(40.0)
+    assert session.time_left_s() == 50.0
+    # Never more than has passed, and nothing once it is over.
+    session.give_back(1000.0)
+    assert session.time_left_s() == 60.0
+    now[0] += 61.0
+    assert session.is_over()
+    session.give_back(61.0)
+    assert session.seconds == 61.0

@@ -1,0 +1,1 @@
+"""Our own loop around a model's server: client, history, tools, turns, prices."""
