@@ -12,7 +12,6 @@
         SandboxUnavailableError     no backend works on this machine
         SandboxPolicyError          a mount that the policy forbids
         SandboxEndedError           something inside ended it
-      ModelServerError              a model's server does not do its part
       RunError                      the run directory is unusable
         RunFormatError              written by another format version, or damaged
         IncompleteRunError          not decidable yet; exit code 3
@@ -65,22 +64,6 @@ class SandboxPolicyError(SandboxError):
 
 class SandboxEndedError(SandboxError):
     """What starts the commands was killed while one of them ran: the trial is over, and not by our fault."""
-
-
-class ModelServerError(DiagnoseBenchError):
-    """The server of a model fails, refuses the key, or does not know the model: not the agent's fault.
-
-    Parameters
-    ----------
-    message : str
-        What, where, what next; without any key.
-    result : object
-        What the agent had done until then (`agents.base.AgentResult`), or None.
-    """
-
-    def __init__(self, message: str, result: object = None) -> None:
-        super().__init__(message)
-        self.result = result
 
 
 class RunError(DiagnoseBenchError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -10,15 +9,14 @@ from typing import Any
 
 import scoring
 from diagnose_bench.errors import UsageError
-from diagnose_bench.evidence import Found
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios
 from diagnose_bench.grading_numbers import score_grid
 from diagnose_bench.grading_scores import grounded_scores
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass, unseen_names
-from diagnose_bench.grounding import Sight
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, PlannedTrial
 from diagnose_bench.report_boundary import event_text, events_by_weight
+from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.resolver import RESOLVER_VERSION
 from diagnose_bench.scorecard import EntityScore
 from diagnose_bench.signature import signature
@@ -27,19 +25,6 @@ from diagnose_bench.text import visible
 from diagnose_bench.verdicts import verdict_of
 
 _MAX_LINE = 1000
-_SIGHTS = {
-    Sight.SEEN: "first shown to the agent by command {command}",
-    Sight.ECHOED: "never shown: outputs only repeat what the agent wrote itself",
-    Sight.UNSEEN: "never shown by any command",
-}
-_FOUND = {
-    Found.FOUND: "is in the snapshot",
-    Found.OTHER_LINE: "is in that file, in another line",
-    Found.NO_QUOTE: "the file does not hold that",
-    Found.NO_LINE: "the file has no such line",
-    Found.NO_FILE: "the snapshot has no such file",
-    None: "not checked",
-}
 
 
 @dataclass(frozen=True)
@@ -258,7 +243,7 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
         if entity.entity is not None and entity.entity != entity.raw:
             lines.append(f"     read as {_one_line(entity.entity)}")
         lines.append(f"     {_judgement(entity)}")
-        lines += [f"     {text}" for text in grounds_text(entity)]
+        lines += [f"     {_one_line(text)}" for text in grounds_text(entity)]
         if entity.message and entity.class_ not in ("root_cause", "victim"):
             lines.append(f"     {_one_line(entity.message)}")
     if not profile.entities and score is not None:
@@ -266,20 +251,6 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
     if profile.missed:
         lines.append(f"  missed: {', '.join(_one_line(group) for group in profile.missed)}")
     return [*lines, *(f"  {line}" for line in profile.arithmetic)]
-
-
-def grounds_text(entity: EntityScore) -> list[str]:
-    """What a submission rests on, in words: where its name was shown first, and its evidence."""
-    lines = []
-    if entity.sight is not None:
-        lines.append(_SIGHTS[entity.sight].format(command=entity.first_seen))
-    for one in entity.evidence:
-        place = "no file named" if one.file is None else _one_line(one.file)
-        if one.line is not None:
-            place += f", line {one.line}"
-        quote = "" if not one.quote else f", {json.dumps(_one_line(one.quote), ensure_ascii=False)}"
-        lines.append(f"evidence {place}{quote}: {_FOUND[one.found]}")
-    return lines
 
 
 def _judgement(entity: EntityScore) -> str:

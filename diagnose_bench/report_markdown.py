@@ -22,6 +22,7 @@ from diagnose_bench.report import (
 )
 from diagnose_bench.report_boundary import event_counts, event_text, events_by_weight
 from diagnose_bench.report_cost import costs_of
+from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -36,6 +37,7 @@ from diagnose_bench.text import count_text, visible
 
 _MAX_ENTITIES = 50
 _MAX_EVENTS = 20
+_MAX_EVIDENCE = 5
 _MAX_TEXT = 300
 # Signs that can start something inside a line. A colon or a dot does so only in an address.
 _LIVE = re.compile(r"[!\"#$&*+<=>?@\[\\\]^_`{|}~]|:(?=/)|(?<=www)\.", re.IGNORECASE)
@@ -228,4 +230,5 @@ def _entity(entity: EntityScore) -> str:
         parts.append(f"rule {entity.rule}")
     if entity.distance is not None:
         parts.append(f"{entity.distance} from the root cause")
+    parts += [escape(line) for line in grounds_text(entity, _MAX_EVIDENCE)]
     return ", ".join(parts)

@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from diagnose_bench.agents.base import Agent, AgentResult, TrialOver
+from diagnose_bench.agents.base import Agent, AgentResult, TrialFailed, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnoseBenchError, ModelServerError, RunError
+from diagnose_bench.errors import DiagnoseBenchError, RunError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.sandbox.base import Sandbox
@@ -139,11 +139,10 @@ def run_trial(
             raise
         except Exception as error:
             known = isinstance(error, DiagnoseBenchError)
-            done = error.result if isinstance(error, ModelServerError) else None
             ending = _Ending(
                 Outcome.HARNESS_ERROR,
                 str(error) if known else f"{type(error).__name__}: {error}",
-                usage=done.usage if isinstance(done, AgentResult) else Usage(),
+                usage=error.usage if isinstance(error, TrialFailed) else Usage(),
             )
     record = TrialRecord(
         scenario_id=trial.scenario_id,
@@ -185,6 +184,10 @@ def _work(agent: Agent, session: Session) -> AgentResult:
         return agent.diagnose(session)
     except TrialOver:
         return AgentResult()
+    except TrialFailed as error:
+        if not session.has_submission():
+            raise
+        return AgentResult(usage=error.usage, steps=error.steps)
     except Exception as error:
         # A builtin agent's own mistake is the agent's; in the others only our code can fail here.
         if agent.kind != "builtin":

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from diagnose_bench.errors import DiagnoseBenchError
 from diagnose_bench.records import AgentInfo, Usage
 
 GRACE_S = 5.0
@@ -103,6 +104,28 @@ class AgentResult:
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     steps: tuple[AgentStep, ...] = ()
+
+
+class TrialFailed(DiagnoseBenchError):
+    """An agent cannot go on through no fault of its own, such as a model's server that stays away.
+
+    The trial ends as ``harness_error``, which is no zero and is tried again; unless a diagnosis is in, which
+    then counts.
+
+    Parameters
+    ----------
+    message : str
+        What, where, what next.
+    usage : Usage, optional
+        What was spent by then.
+    steps : sequence of AgentStep
+        Its own loop so far.
+    """
+
+    def __init__(self, message: str, *, usage: Usage | None = None, steps: Sequence[AgentStep] = ()) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage()
+        self.steps = tuple(steps)
 
 
 class TrialOver(Exception):

@@ -10,7 +10,7 @@ from typing import Any
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
 from diagnose_bench.agents.model.caller import NO_USAGE, Caller, Dialect
 from diagnose_bench.agents.model.client import Connection, ModelClient
-from diagnose_bench.agents.model.failures import FailureKind, ModelCallFailed
+from diagnose_bench.agents.model.failures import FailureKind, ModelCallFailed, ModelServerError
 from diagnose_bench.agents.model.history import History
 from diagnose_bench.agents.model.ledger import CallLedger, spent_usd
 from diagnose_bench.agents.model.loop import Loop
@@ -26,7 +26,6 @@ from diagnose_bench.agents.model.settings import (
 )
 from diagnose_bench.agents.model.tools import tool_definitions, tools_digest
 from diagnose_bench.agents.options import NO_OPTIONS, AgentOptions
-from diagnose_bench.errors import ModelServerError
 from diagnose_bench.files import canonical_json, sha256_of_bytes
 from diagnose_bench.records import AgentInfo
 

@@ -28,9 +28,10 @@ from fake_model_server import (
 )
 from model_stage import QUICK, ModelStage, agent_for, open_stage
 
+from diagnose_bench.agents.model.failures import ModelServerError
 from diagnose_bench.agents.model.prices import Budget, Prices
 from diagnose_bench.agents.openai_agent import OpenAIAgent
-from diagnose_bench.errors import ModelServerError, RunError, SpendCapError
+from diagnose_bench.errors import RunError, SpendCapError
 from diagnose_bench.outcome import Limit, Outcome
 
 pytestmark = pytest.mark.sandbox

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from small_suite import CULPRITS, SCENARIO_IDS, write_small_suite
 
-from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
+from diagnose_bench.agents.base import AgentKind, AgentResult, TrialFailed, TrialSession
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import RunError, SandboxError, UsageError
 from diagnose_bench.grading import score_run
@@ -173,6 +173,26 @@ def test_a_fault_of_ours_is_tried_again_so_often_and_each_try_is_on_record(
         assert records[1]["reason"] == "the server is away for the 2. time"
     # Nothing is scored as the agent's failure.
     assert score_run(tmp_path / "run").outcomes["harness_error"] == 1
+
+
+def test_a_failure_of_ours_keeps_what_was_spent_and_a_diagnosis_that_is_in(
+    suite: Suite, tmp_path: Path
+) -> None:
+    class Cut(Scripted):
+        kind: AgentKind = "model"
+
+        def diagnose(self, session: TrialSession) -> AgentResult:
+            if session.repeat == 1:
+                session.submit(b"[]")
+            raise TrialFailed("the server is away", usage=Usage(input_tokens=70))
+
+    options = RunOptions(repeats=2, retries=0, scenarios=("1",), baselines=False)
+    run_suite(suite, Cut(), options, tmp_path / "run")
+    records = [record for _, record in RunStore.open(tmp_path / "run").trials()]
+    assert [record and (record.outcome, record.usage.input_tokens) for record in records] == [
+        ("diagnosed", 70),
+        ("harness_error", 70),
+    ]
 
 
 def test_other_jobs_may_go_on_with_a_run(suite: Suite, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from diagnose_bench.explain import explain_trial
 from diagnose_bench.files import canonical_json
 from diagnose_bench.grading import score_run
 from diagnose_bench.records import CommandRecord
+from diagnose_bench.report import load_report
+from diagnose_bench.report_html import report_html
+from diagnose_bench.report_markdown import report_markdown
 from diagnose_bench.scorecard import EntityScore, TrialScore
 
 ONE = "scenario-001"
@@ -87,6 +91,11 @@ def test_cited_evidence_is_looked_up_in_the_snapshot_and_explained(tmp_path: Pat
     assert "first shown to the agent by command 1" in text
     assert 'evidence objects.jsonl, line 2, "no such words": the file does not hold that' in text
     assert "evidence events.jsonl" in text
+    score_run(run)
+    report = load_report([run])
+    for shown in (html.unescape(report_html(report)), html.unescape(report_markdown(report))):
+        assert "first shown to the agent by command 1" in shown
+        assert 'line 2, "no such words": the file does not hold that' in shown
     # The record of it survives as JSON, too.
     explained = explain_trial(run, ONE, 1).to_dict()["profiles"]["itbench-aa"]["entities"][0]
     assert EntityScore.model_validate(explained) == first

@@ -12,7 +12,7 @@ from typing import Any
 
 from diagnose_bench.agents.base import TrialOver, TrialSession
 from diagnose_bench.agents.model.client import ModelClient, Stopped
-from diagnose_bench.agents.model.failures import FailureKind, ModelCallFailed
+from diagnose_bench.agents.model.failures import FailureKind, ModelCallFailed, ModelServerError
 from diagnose_bench.agents.model.history import History
 from diagnose_bench.agents.model.ledger import CallLedger
 from diagnose_bench.agents.model.prices import Budget
@@ -20,7 +20,6 @@ from diagnose_bench.agents.model.reply import ModelReply, read_reply
 from diagnose_bench.agents.model.retry import RetryPolicy, wait
 from diagnose_bench.agents.model.settings import TOKEN_FIELDS, ModelSettings
 from diagnose_bench.detection.events import now
-from diagnose_bench.errors import ModelServerError
 from diagnose_bench.records import Usage
 
 NO_USAGE = (

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from diagnose_bench.agents.base import TrialFailed
+
 _MESSAGE_LENGTH = 500
 _QUOTA_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
 _FILTER_CODES = frozenset(
@@ -27,6 +29,10 @@ _CONTEXT = re.compile(
 _TOKEN_FIELD = re.compile(r"max_(?:completion_)?tokens")
 _OUTPUT_CUT = re.compile(r"max_tokens or model output limit was reached", re.IGNORECASE)
 _TEMPORARY = frozenset({408, 409, 425})
+
+
+class ModelServerError(TrialFailed):
+    """The server of a model fails, refuses the key, or does not know the model: not the agent's fault."""
 
 
 class FailureKind(StrEnum):

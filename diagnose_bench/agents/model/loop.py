@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 from diagnose_bench.agents.base import AgentResult, AgentStep, ToolCall, TrialOver, TrialSession
 from diagnose_bench.agents.model.caller import Answered, Blocked, Caller, DoesNotFit, total
+from diagnose_bench.agents.model.failures import ModelServerError
 from diagnose_bench.agents.model.history import History
 from diagnose_bench.agents.model.reply import ModelReply, RequestedCall
 from diagnose_bench.agents.model.tools import SHELL, SUBMIT, ToolAnswer, run_tool
 from diagnose_bench.detection.events import now
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import ModelServerError
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import Usage
 
@@ -79,7 +79,8 @@ class Loop:
         except Blocked as error:
             return self.result(error=f"A filter of the model's server blocks the conversation. {error}")
         except ModelServerError as error:
-            raise ModelServerError(str(error), self.result()) from error
+            done = self.result()
+            raise ModelServerError(str(error), usage=done.usage, steps=done.steps) from error
 
     def result(self, final_output: bytes | None = None, error: str | None = None) -> AgentResult:
         """What has been done until now."""
