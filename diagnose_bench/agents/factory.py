@@ -1,4 +1,4 @@
-"""From the text after ``--agent`` to an agent."""
+"""From the text after ``--agent`` to an agent. Each kind is imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,19 +7,28 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent, parse_command_line
+from diagnose_bench.agents.options import AgentOptions
 from diagnose_bench.agents.replay import ReplayAgent
 from diagnose_bench.errors import UsageError
 
+_KINDS = (
+    "Give baseline:NAME, replay:DIR, openai:MODEL, mcp-client: COMMAND, http(s)://…, human, "
+    "or the command line of a program."
+)
 
-def make_agent(spec: str, *, name: str | None = None) -> Agent:
+
+def make_agent(spec: str, *, name: str | None = None, options: AgentOptions | None = None) -> Agent:
     """Make the agent that a text names.
 
     Parameters
     ----------
     spec : str
-        ``baseline:NAME``, ``replay:DIR``, or a command line.
+        ``baseline:NAME``, ``replay:DIR``, ``openai:MODEL``, ``mcp-client: COMMAND``, the URL of a hosted
+        agent, ``human``, or a command line.
     name : str, optional
-        What a program is called in results; the command line by default.
+        What the agent is called in results; by default what ``spec`` says.
+    options : AgentOptions, optional
+        What else can be chosen about it.
 
     Raises
     ------
@@ -32,6 +41,7 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
     'builtin'
     """
     prefix, colon, rest = spec.partition(":")
+    chosen = options or AgentOptions()
     if spec == "baseline:constant":
         raise UsageError(
             "baseline:constant cannot be run: it is computed by score, since it needs the truth. "
@@ -45,9 +55,22 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
         if not rest:
             raise UsageError("replay: needs the folder of the recorded answers: replay:DIR.")
         return ReplayAgent(Path(rest))
+    if spec == "human":
+        from diagnose_bench.agents.human import make_human_agent
+
+        return make_human_agent(name, chosen)
+    if colon and prefix == "openai":
+        from diagnose_bench.agents.openai_agent import make_openai_agent
+
+        return make_openai_agent(rest, name, chosen)
+    if colon and prefix == "mcp-client":
+        from diagnose_bench.agents.mcp_client import make_mcp_client_agent
+
+        return make_mcp_client_agent(rest, name)
+    if re.match("https?://", spec, re.IGNORECASE):
+        from diagnose_bench.agents.hosted import make_hosted_agent
+
+        return make_hosted_agent(spec, name, chosen)
     if colon and re.fullmatch("[a-z]+", prefix) and not Path(spec.split()[0]).exists():
-        raise UsageError(
-            f"--agent {spec!r}: there is no kind of agent {prefix!r}. "
-            "Give baseline:NAME, replay:DIR, or the command line of a program."
-        )
+        raise UsageError(f"--agent {spec!r}: there is no kind of agent {prefix!r}. {_KINDS}")
     return CommandAgent(parse_command_line(spec), name=name or spec)

@@ -1,0 +1,44 @@
+"""What can be chosen about an agent beside its name; each kind of agent reads the fields that concern it.
+
+Holds values only: whoever uses a field checks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class AgentOptions:
+    """Options of agents; None is "not asked for".
+
+    Attributes
+    ----------
+    base_url, temperature, seed, max_cost_usd, prices, prompt, max_output_tokens, reasoning_effort
+        Of ``openai:MODEL``: the server, what is sent to the model, the cap on what it may cost.
+    ca_file : Path or None
+        Of ``https://…``: certificates to trust in place of the system's.
+    headers : tuple of str
+        Of ``http(s)://…``: ``NAME=VARIABLE``, a header whose value stands in that environment variable.
+    redact : Path or None
+        Of ``http(s)://…``: a file of strings that are cut out of every text before it leaves.
+    listen : str or None
+        Of ``http(s)://…``: ``HOST:PORT`` on which the agent's calls are taken.
+    public_url : str or None
+        Of ``http(s)://…``: the address by which the agent reaches ``listen``.
+    """
+
+    base_url: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    max_cost_usd: float | None = None
+    prices: Path | None = None
+    prompt: Path | None = None
+    max_output_tokens: int | None = None
+    reasoning_effort: str | None = None
+    ca_file: Path | None = None
+    headers: tuple[str, ...] = ()
+    redact: Path | None = None
+    listen: str | None = None
+    public_url: str | None = None
