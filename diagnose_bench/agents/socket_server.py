@@ -1,4 +1,4 @@
-"""The per-trial socket behind SHELL and SUBMIT: carries calls to the session and replies back.
+"""The per-trial socket behind SHELL, SUBMIT and the MCP bridge: carries calls to the session and back.
 
 It trusts nothing that comes in: a token, bounded sizes, a bounded number of callers; one that goes away or
 stays silent holds up nobody. It knows no sandbox and decides nothing.
@@ -15,9 +15,10 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
 from diagnose_bench.agents.base import TrialOver, TrialSession
 
@@ -40,11 +41,22 @@ class TrialServer:
         What the calls go to.
     marker : str
         A ``NAME=value`` in the environment of the agent and of nobody else.
+    converse : callable, optional
+        Serves a connection of the bridge, which it reads and writes until its end.
     """
 
-    def __init__(self, folder: Path, session: TrialSession, *, marker: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        session: TrialSession,
+        *,
+        marker: str,
+        converse: Callable[[IO[bytes], IO[bytes]], None] | None = None,
+    ) -> None:
         self.shell = folder / "shell"
         self.submit = folder / "submit"
+        self.bridge = folder / "mcp"
+        self._converse = converse
         self._folder = folder
         self._session = session
         self._token = secrets.token_hex(16)
@@ -61,9 +73,10 @@ class TrialServer:
     def __enter__(self) -> TrialServer:
         client = self._folder / "trial_client.py"
         client.write_bytes(_CLIENT.read_bytes())
-        _write_private(self._folder / "token", self._token)
-        for name, path in (("shell", self.shell), ("submit", self.submit)):
-            call = shlex.join([sys.executable, "-I", "-S", str(client), name])
+        write_private(self._folder / "token", self._token)
+        programs = [self.shell, self.submit, *([self.bridge] if self._converse else [])]
+        for path in programs:
+            call = shlex.join([sys.executable, "-I", "-S", str(client), path.name])
             path.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
             path.chmod(0o700)
         # Through the folder's descriptor, as the path of a socket may have no more than 107 bytes.
@@ -142,6 +155,9 @@ class TrialServer:
                 if not self._is_agent(connection):
                     return
                 header = _read_header(stream.readline(_MAX_HEADER), self._token)
+                if header["kind"] == "mcp":
+                    self._talk(connection, stream)
+                    return
                 body = stream.read(header["n_bytes"])
                 if len(body) == header["n_bytes"]:
                     reply, data = self._answer(header, body)
@@ -152,6 +168,16 @@ class TrialServer:
                 connection.close()
                 self._connections.discard(connection)
                 self._threads.discard(threading.current_thread())
+
+    def _talk(self, connection: socket.socket, stream: IO[bytes]) -> None:
+        """Leave a connection to the MCP server until one side closes it; it may be silent for long."""
+        if self._converse is None:
+            return
+        connection.settimeout(None)
+        with connection.makefile("wb") as writer:
+            writer.write(b'{"n_bytes": 0}\n')
+            writer.flush()
+            self._converse(stream, writer)
 
     def _answer(self, header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         if header["kind"] == "submit":
@@ -194,7 +220,7 @@ def _read_header(line: bytes, token: str) -> dict[str, Any]:
     if (
         not isinstance(size, int)
         or not 0 <= size <= _MAX_BODY
-        or header.get("kind") not in ("shell", "submit")
+        or header.get("kind") not in ("shell", "submit", "mcp")
     ):
         raise ValueError("no call")
     if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
@@ -202,7 +228,8 @@ def _read_header(line: bytes, token: str) -> dict[str, Any]:
     return header
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

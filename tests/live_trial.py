@@ -1,0 +1,68 @@
+"""One live trial without an agent: a real session on a real sandbox, for tests of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from small_suite import write_small_suite
+
+from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.run_shells import RunShells
+from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.store import CommandLog
+from diagnose_bench.trial_session import Session, TrialLimits
+
+ANSWER = {"root_causes": [{"entity": "shop/Deployment/cart"}]}
+TASK = "# The task\n\nFind it.\n"
+
+
+class LiveTrial:
+    """A session that is open, and what was recorded of it."""
+
+    def __init__(self, session: Session, log: Path) -> None:
+        self.session = session
+        self._log = log
+
+    def commands(self) -> list[CommandRecord]:
+        """What the harness wrote down, as it stands on disk."""
+        return [CommandRecord.model_validate_json(line) for line in self._log.read_bytes().splitlines()]
+
+
+@contextmanager
+def live_trials(root: Path) -> Iterator[LiveTrials]:
+    """Stage the first scenario of the small suite once."""
+    suite = write_small_suite(root)
+    with RunShells("bwrap", Limits(), ()) as shells, shells.staged(suite.scenarios[0]) as copy:
+        yield LiveTrials(root, shells, copy)
+
+
+class LiveTrials:
+    """Opens one trial after another on the same snapshot."""
+
+    def __init__(self, root: Path, shells: RunShells, copy: Path) -> None:
+        self._root, self._shells, self._copy = root, shells, copy
+        self._n = 0
+
+    @contextmanager
+    def opened(self, *, max_turns: int = 100, time_limit_s: float = 300.0) -> Iterator[LiveTrial]:
+        """One trial with a sandbox of its own."""
+        self._n += 1
+        folder = self._root / f"trial-{self._n}"
+        folder.mkdir()
+        log = folder / "commands.jsonl"
+        with self._shells.opened(self._copy) as sandbox, CommandLog(log) as command_log:
+            session = Session(
+                PlannedTrial(scenario_id="scenario-001", repeat=1),
+                task=TASK,
+                limits=TrialLimits(max_turns, time_limit_s),
+                log=command_log,
+                log_folder=folder,
+            )
+            session.attach(sandbox)
+            session.start_clock()
+            try:
+                yield LiveTrial(session, log)
+            finally:
+                session.close()
