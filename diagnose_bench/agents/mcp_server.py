@@ -51,7 +51,14 @@ def build_server(session: TrialSession) -> Server[Any]:
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
         tools = [
-            types.Tool(name=name, description=tool["description"], input_schema=tool["schema"])
+            types.Tool(
+                name=name,
+                description=tool["description"],
+                input_schema=tool["schema"],
+                annotations=types.ToolAnnotations(
+                    read_only_hint=name == "read_file", destructive_hint=False, open_world_hint=False
+                ),
+            )
             for name, tool in TOOLS.items()
         ]
         return types.ListToolsResult(tools=tools)

@@ -52,8 +52,8 @@ TOOLS: dict[str, dict[str, Any]] = {
     "run_command": {
         "description": (
             "Run one bash command in the sandbox and return its output and exit code. Each command is a "
-            "fresh sandbox without network; /snapshot is read-only, files in /scratch last. Counts as a turn. Of a "
-            "long output only the beginning and the end are shown."
+            "fresh sandbox without network; /snapshot is read-only, files in /scratch last. Counts as a "
+            "turn. Of a long output only the beginning and the end are shown."
         ),
         "schema": {
             "type": "object",
