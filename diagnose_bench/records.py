@@ -52,8 +52,9 @@ class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
     ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for
-    agents of ours that run in the harness, ``confined`` (by bubblewrap), ``landlock`` (confined by it; names
-    of hidden files can be seen), ``unconfined``, or None where no agent process exists.
+    agents of ours that run in the harness, ``hosted`` for one that runs elsewhere and sees no file,
+    ``confined`` (by bubblewrap), ``landlock`` (confined by it; names of hidden files can be seen),
+    ``unconfined``, or None where no agent process exists.
     """
 
     backend: str | None

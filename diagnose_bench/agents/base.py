@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from diagnose_bench.records import AgentInfo, Usage
 
@@ -192,4 +192,23 @@ class Agent(Protocol):
 
     def diagnose(self, session: TrialSession) -> AgentResult:
         """Work on one scenario until done or until the session is over."""
+        ...
+
+
+@runtime_checkable
+class CheckedAgent(Protocol):
+    """An agent that can tell before the first trial that it would fail, and ends with the run."""
+
+    def check(self) -> None:
+        """See that it can work.
+
+        Raises
+        ------
+        UsageError
+            It cannot; the message says what to mend.
+        """
+        ...
+
+    def close(self) -> None:
+        """Let go of what it holds; no trial follows."""
         ...

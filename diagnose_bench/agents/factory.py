@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent, parse_command_line
-from diagnose_bench.agents.options import AgentOptions
+from diagnose_bench.agents.options import OF_HOSTED, OF_MODELS, AgentOptions
 from diagnose_bench.agents.replay import ReplayAgent
 from diagnose_bench.errors import UsageError
 
@@ -42,6 +42,9 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions | No
     """
     prefix, colon, rest = spec.partition(":")
     chosen = options or AgentOptions()
+    is_hosted = re.match("https?://", spec, re.IGNORECASE) is not None
+    allowed = OF_MODELS if colon and prefix == "openai" else OF_HOSTED if is_hosted else ()
+    chosen.require_only(allowed, spec)
     if spec == "baseline:constant":
         raise UsageError(
             "baseline:constant cannot be run: it is computed by score, since it needs the truth. "
@@ -67,7 +70,7 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions | No
         from diagnose_bench.agents.mcp_client import make_mcp_client_agent
 
         return make_mcp_client_agent(rest, name)
-    if re.match("https?://", spec, re.IGNORECASE):
+    if is_hosted:
         from diagnose_bench.agents.hosted import make_hosted_agent
 
         return make_hosted_agent(spec, name, chosen)

@@ -5,8 +5,29 @@ Holds values only: whoever uses a field checks it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+
+from diagnose_bench.errors import UsageError
+
+OF_MODELS = {
+    "base_url": "--base-url",
+    "temperature": "--temperature",
+    "seed": "--seed",
+    "max_cost_usd": "--max-cost",
+    "prices": "--prices",
+    "prompt": "--prompt",
+    "max_output_tokens": "--max-output-tokens",
+    "reasoning_effort": "--reasoning-effort",
+}
+OF_HOSTED = {
+    "ca_file": "--ca-file",
+    "headers": "--header",
+    "redact": "--redact",
+    "listen": "--listen",
+    "public_url": "--public-url",
+}
 
 
 @dataclass(frozen=True)
@@ -20,7 +41,7 @@ class AgentOptions:
     ca_file : Path or None
         Of ``https://…``: certificates to trust in place of the system's.
     headers : tuple of str
-        Of ``http(s)://…``: ``NAME=VARIABLE``, a header whose value stands in that environment variable.
+        Of ``http(s)://…``: ``NAME: VALUE``, where ``$VARIABLE`` is taken from the environment.
     redact : Path or None
         Of ``http(s)://…``: a file of strings that are cut out of every text before it leaves.
     listen : str or None
@@ -42,3 +63,18 @@ class AgentOptions:
     redact: Path | None = None
     listen: str | None = None
     public_url: str | None = None
+
+    def require_only(self, allowed: Collection[str], spec: str) -> None:
+        """Refuse what means nothing for an agent.
+
+        Raises
+        ------
+        UsageError
+            A field outside of ``allowed`` was asked for.
+        """
+        for kind, fields in (("openai:MODEL", OF_MODELS), ("http:// and https:// agents", OF_HOSTED)):
+            for name, option in fields.items():
+                if name not in allowed and getattr(self, name) not in (None, ()):
+                    raise UsageError(
+                        f"{option} means nothing for --agent {spec!r}: it goes with {kind}. Leave it out."
+                    )

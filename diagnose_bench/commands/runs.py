@@ -82,7 +82,11 @@ def demo(
 def run(
     agent: Annotated[
         str,
-        typer.Option(metavar="AGENT", help="baseline:NAME, replay:DIR, or the command line of any program."),
+        typer.Option(
+            metavar="AGENT",
+            help="baseline:NAME, replay:DIR, openai:MODEL, 'mcp-client: COMMAND', http(s)://…, human, or the "
+            "command line of any program.",
+        ),
     ],
     suite: SuiteOption = BUNDLED_SUITE,
     scenario: Annotated[
@@ -140,6 +144,35 @@ def run(
         bool,
         typer.Option("--null-snapshot", help="The task with an empty snapshot: a pass used something else."),
     ] = False,
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Hosted agent: certificates to trust, in place of the system's."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'NAME: VALUE'",
+            help="Hosted agent: a header of requests to it; $VARIABLE is taken from the environment and kept "
+            "nowhere. Repeatable.",
+        ),
+    ] = None,
+    redact: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Hosted agent: strings, one a line, to cut out of every text that it gets."
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Hosted agent: where its calls are taken (default: loopback, free port).",
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Hosted agent: how it reaches --listen, if not by that address."),
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -149,6 +182,7 @@ def run(
     Example: diagnose-bench run --agent './my-agent.sh' --out runs/my-agent
     """
     from diagnose_bench.agents.factory import make_agent
+    from diagnose_bench.agents.options import AgentOptions
     from diagnose_bench.errors import UsageError
     from diagnose_bench.run import RunOptions, default_out, run_suite
     from diagnose_bench.suite import load_suite
@@ -171,7 +205,10 @@ def run(
         toolbox=toolbox,
         null_snapshot=null_snapshot,
     )
-    loaded, made = load_suite(suite), make_agent(agent, name=name)
+    about_agent = AgentOptions(
+        ca_file=ca_file, headers=tuple(header or ()), redact=redact, listen=listen, public_url=public_url
+    )
+    loaded, made = load_suite(suite), make_agent(agent, name=name, options=about_agent)
     with TerminalProgress() as progress:
         summary = run_suite(loaded, made, options, out or default_out(loaded, made.info.name), progress)
     if format_ is Format.JSON:
