@@ -8,12 +8,24 @@ from pathlib import Path
 
 from small_suite import write_small_suite
 
-from diagnose_bench.records import CommandRecord, PlannedTrial
+from diagnose_bench.agents.base import Agent
+from diagnose_bench.records import (
+    AgentInfo,
+    CommandRecord,
+    PlannedTrial,
+    Policy,
+    RunManifest,
+    SandboxInfo,
+    SuiteInfo,
+    TrialRecord,
+)
 from diagnose_bench.run_shells import RunShells
 from diagnose_bench.sandbox.limits import Limits
-from diagnose_bench.store import CommandLog
+from diagnose_bench.store import CommandLog, RunStore
+from diagnose_bench.trial import TrialSetting, run_trial
 from diagnose_bench.trial_session import Session, TrialLimits
 
+TRIAL = PlannedTrial(scenario_id="scenario-001", repeat=1)
 ANSWER = {"root_causes": [{"entity": "shop/Deployment/cart"}]}
 TASK = "# The task\n\nFind it.\n"
 
@@ -54,7 +66,7 @@ class LiveTrials:
         log = folder / "commands.jsonl"
         with self._shells.opened(self._copy) as sandbox, CommandLog(log) as command_log:
             session = Session(
-                PlannedTrial(scenario_id="scenario-001", repeat=1),
+                TRIAL,
                 task=TASK,
                 limits=TrialLimits(max_turns, time_limit_s),
                 log=command_log,
@@ -66,3 +78,31 @@ class LiveTrials:
                 yield LiveTrial(session, log)
             finally:
                 session.close()
+
+    def run(
+        self, agent: Agent, *, max_turns: int = 100, time_limit_s: float = 300.0
+    ) -> tuple[TrialRecord, Path]:
+        """A whole trial of an agent: its record, and its folder."""
+        self._n += 1
+        store = RunStore.create(self._root / f"run-{self._n}", _manifest())
+        setting = TrialSetting(
+            task=TASK,
+            limits=TrialLimits(max_turns, time_limit_s),
+            repair=True,
+            open_sandbox=lambda: self._shells.opened(self._copy),
+        )
+        with store:
+            return run_trial(TRIAL, agent, setting, store), store.trial_folder(TRIAL)
+
+
+def _manifest() -> RunManifest:
+    return RunManifest(
+        run_id="0",
+        agent=AgentInfo(name="agent"),
+        suite=SuiteInfo(name="small", version="1", digest="d", path="p"),
+        policy=Policy(repeats=1, max_turns=100, time_limit_s=300.0, task_digest="t"),
+        sandbox=SandboxInfo(backend="bwrap"),
+        plan=(TRIAL,),
+        version="0",
+        started_at="t",
+    )

@@ -173,6 +173,10 @@ class _Handler(BaseHTTPRequestHandler):
     def version_string(self) -> str:
         return "diagnose-bench"
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse what the library refuses in the form of all other answers."""
+        self._fail(code, message or "This is no request that can be answered.")
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
