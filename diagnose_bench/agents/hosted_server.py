@@ -155,6 +155,8 @@ class _Arriving(io.RawIOBase):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # So that nonsense, too, is answered with a status.
+    default_request_version = "HTTP/1.0"
     server: _Listener
 
     def setup(self) -> None:

@@ -10,7 +10,7 @@ import re
 import ssl
 from dataclasses import dataclass, field
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from diagnose_bench.agents.options import AgentOptions
 from diagnose_bench.agents.redaction import RedactionList, load_redaction_list
@@ -42,7 +42,7 @@ class Endpoint:
     scheme: str
     host: str
     port: int
-    target: str
+    target: str = field(repr=False)
     shown: str
 
     @property
@@ -120,10 +120,11 @@ def make_settings(url: str, options: AgentOptions) -> HostedSettings:
     elif not is_loopback(endpoint.host) and host in _ANY_ADDRESS:
         raise UsageError(f"--listen {options.listen}: say with --public-url URL how the agent reaches it.")
     query = urlsplit(url).query
+    secrets += [query, *(value for _, value in parse_qsl(query))]
     return HostedSettings(
         endpoint=endpoint,
         headers=headers,
-        secrets=tuple(text for text in (*secrets, query) if len(text) >= _LEAST_SECRET),
+        secrets=tuple(text for text in sorted(secrets, key=len, reverse=True) if len(text) >= _LEAST_SECRET),
         context=_context(endpoint.scheme, options.ca_file),
         redaction=RedactionList() if options.redact is None else load_redaction_list(options.redact),
         listen_host=host,
@@ -195,7 +196,7 @@ def _headers(lines: tuple[str, ...]) -> tuple[dict[str, str], list[str]]:
             raise UsageError(f"--header {name}: its value has characters that a header cannot have.")
         headers[name] = value
         secrets.append(value)
-    return headers, sorted(secrets, key=len, reverse=True)
+    return headers, secrets
 
 
 def _context(scheme: str, ca_file: Path | None) -> ssl.SSLContext | None:

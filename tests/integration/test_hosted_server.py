@@ -152,6 +152,7 @@ def test_two_megabytes_are_kept_as_a_diagnosis_that_is_too_large(served: Open) -
         ("POST PATH/submit HTTP/1.1\nAuthorization: Bearer TOKEN\nContent-Length: -5\n\n", b"400"),
         ("POST PATH/submit HTTP/1.1\nAuthorization: Bearer TOKEN\nContent-Length: ٣\n\n", b"400"),
         ("PUT PATH/submit HTTP/1.1\nAuthorization: Bearer TOKEN\n\n", b"501"),
+        ("nonsense\n\n", b"400"),
         ("nonsense / HTTP/x\n\n", b"400"),
         ("GET /" + "x" * 70_000 + " HTTP/1.1\n\n", b"414"),
         ("GET / HTTP/1.1\n" + "X: y\n" * 200 + "\n", b"431"),
