@@ -6,6 +6,7 @@ suite or the run folder.
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,12 @@ class AgentResult:
 
 class TrialOver(Exception):
     """The trial has ended (submitted, or a limit); a builtin agent lets it pass through."""
+
+
+def is_seconds(value: object) -> bool:
+    """Whether what a caller gave can be a command's time limit: a number above 0 that a float can hold."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 < value <= sys.float_info.max  # type: ignore[operator]
 
 
 class TrialSession(Protocol):

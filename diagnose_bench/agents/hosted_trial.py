@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import secrets
 import threading
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from diagnose_bench.agents.base import TrialOver, TrialSession
+from diagnose_bench.agents.base import TrialOver, TrialSession, is_seconds
 from diagnose_bench.agents.redaction import RedactionList
 
 MAX_SUBMISSION = (1 << 20) + 1
@@ -99,8 +98,7 @@ class HostedTrial:
         if not isinstance(asked, dict) or not isinstance(asked.get("command"), str) or not asked["command"]:
             return 400, {"error": "`command` is missing or no text."}
         timeout_s = asked.get("timeout_s")
-        is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
-        if timeout_s is not None and not (is_number and math.isfinite(timeout_s) and timeout_s > 0):
+        if timeout_s is not None and not is_seconds(timeout_s):
             return 400, {"error": "`timeout_s` is no number of seconds above 0."}
         try:
             reply = session.run_command(asked["command"], timeout_s)

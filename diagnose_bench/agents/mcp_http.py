@@ -17,10 +17,11 @@ from starlette.responses import PlainTextResponse
 
 from diagnose_bench.agents.base import TrialSession
 from diagnose_bench.agents.mcp_server import MAX_MESSAGE, build_server
-from diagnose_bench.errors import UsageError
+from diagnose_bench.errors import SandboxError, UsageError
 
 HOST = "127.0.0.1"
 _MAX_CONNECTIONS = 64
+_MOMENT_S = 0.01
 _LAST_WORDS_S = 2
 """What an answer that is on its way gets once the server ends."""
 
@@ -65,6 +66,11 @@ class McpHttpServer:
 
     def __enter__(self) -> McpHttpServer:
         self._thread.start()
+        while not self._server.started:
+            self._thread.join(_MOMENT_S)
+            if not self._thread.is_alive():
+                self._socket.close()
+                raise SandboxError("The MCP server of the trial could not be started.")
         return self
 
     def __exit__(

@@ -6,14 +6,13 @@ Knows no protocol and no SDK. Everything that looks at a file goes through the s
 from __future__ import annotations
 
 import json
-import math
 import posixpath
 import re
 import shlex
 from dataclasses import dataclass
 from typing import Any
 
-from diagnose_bench.agents.base import TrialOver, TrialSession
+from diagnose_bench.agents.base import TrialOver, TrialSession, is_seconds
 
 TASK_URI = "task://task.md"
 INSTRUCTIONS = (
@@ -137,8 +136,7 @@ def _run_command(session: TrialSession, arguments: dict[str, Any]) -> ToolAnswer
     _require_known("run_command", arguments)
     command = _text(arguments, "command")
     timeout_s = arguments.get("timeout_s")
-    is_number = isinstance(timeout_s, (int, float)) and not isinstance(timeout_s, bool)
-    if timeout_s is not None and not (is_number and math.isfinite(timeout_s) and timeout_s > 0):
+    if timeout_s is not None and not is_seconds(timeout_s):
         raise _BadArguments(f"timeout_s is {timeout_s!r}: give a number of seconds above 0.")
     reply = session.run_command(command, timeout_s)
     note = _CUT_NOTE if _CUT.search(reply.output) else ""

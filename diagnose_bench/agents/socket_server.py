@@ -20,7 +20,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from diagnose_bench.agents.base import TrialOver, TrialSession
+from diagnose_bench.agents.base import TrialOver, TrialSession, is_seconds
 
 NOT_RUN = 125
 _MAX_HEADER = 4096
@@ -223,7 +223,7 @@ def _read_header(line: bytes, token: str) -> dict[str, Any]:
         or header.get("kind") not in ("shell", "submit", "mcp")
     ):
         raise ValueError("no call")
-    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
+    if timeout_s is not None and not is_seconds(timeout_s):
         raise ValueError("no time limit")
     return header
 

@@ -1,4 +1,4 @@
-"""Claims about ``run --agent http://…``: the example on the bundled suite, and one message before any trial."""
+"""Claims about ``run --agent http://…``: the example on the bundled suite, one message before any trial."""
 
 from __future__ import annotations
 

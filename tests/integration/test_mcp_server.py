@@ -250,6 +250,7 @@ def test_a_wrong_call_costs_no_turn(trial: LiveTrial) -> None:
         trial,
         ("run_command", {}),
         ("run_command", {"command": "ls", "timeout_s": -1}),
+        ("run_command", {"command": "ls", "timeout_s": 10**400}),
         ("run_command", {"command": "ls", "cwd": "/"}),
         ("no_such_tool", {}),
         ("read_file", {"path": "/etc/passwd"}),
@@ -258,7 +259,7 @@ def test_a_wrong_call_costs_no_turn(trial: LiveTrial) -> None:
         ("read_file", {"path": "/snapshot/events.jsonl", "first_line": 0}),
         ("read_file", {"path": "/snapshot/events.jsonl", "first_line": 1, "n_bytes": 5}),
     )
-    assert [failed for _, failed in answers] == [True] * 9
+    assert [failed for _, failed in answers] == [True] * 10
     assert trial.session.n_turns == 0
 
 
