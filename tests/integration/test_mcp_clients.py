@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -206,3 +207,23 @@ def test_the_document_shows_the_scripts_as_they_are() -> None:
 )
 def test_a_client_that_cannot_be_started_is_refused_at_once(command: str, message: str) -> None:
     assert message in call("run", "--agent", f"mcp-client:{command}").refused()
+
+
+WITHOUT_SDK = """
+import sys
+sys.modules.update(mcp=None, mcp_types=None)
+from diagnose_bench.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("words", [["run", "--agent", "mcp-client: true", "--out", "{out}"], ["mcp", "1"]])
+def test_without_the_sdk_one_message_says_what_to_install(tmp_path: Path, words: list[str]) -> None:
+    given = [word.format(out=tmp_path / "run") for word in words]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_SDK, *given], capture_output=True, text=True, cwd=CHECKOUT, timeout=300
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("diagnose-bench: ")
+    assert "pip install 'diagnose-bench[mcp]'" in done.stderr
+    assert done.stderr.count("\n") == 1
