@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from diagnose_bench import __version__
-from diagnose_bench.agents.base import Agent, CheckedAgent
+from diagnose_bench.agents.base import Agent, CheckedAgent, ClosedAgent
 from diagnose_bench.agents.command import CommandAgent
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import IncompleteRunError, UsageError
@@ -216,8 +216,9 @@ def run_suite(
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
         stack.enter_context(_ending_as_interrupt())
-        if isinstance(agent, CheckedAgent):
+        if isinstance(agent, ClosedAgent):
             stack.callback(agent.close)
+        if isinstance(agent, CheckedAgent):
             agent.check()
         shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:

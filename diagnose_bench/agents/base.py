@@ -204,7 +204,7 @@ class Agent(Protocol):
 
 @runtime_checkable
 class CheckedAgent(Protocol):
-    """An agent that can tell before the first trial that it would fail, and ends with the run."""
+    """An agent that can tell before the first trial that it would fail."""
 
     def check(self) -> None:
         """See that it can work.
@@ -216,6 +216,11 @@ class CheckedAgent(Protocol):
         """
         ...
 
+
+@runtime_checkable
+class ClosedAgent(Protocol):
+    """An agent that holds something until the run ends."""
+
     def close(self) -> None:
-        """Let go of what it holds; no trial follows."""
+        """Let go of it; no trial follows."""
         ...

@@ -177,6 +177,48 @@ asyncio.run(stdio(entry["cmd"], entry["args"]))
 """
 
 
+HARD = """
+def bridge():
+    return Client(StdioServerParameters(command=os.environ["DIAGNOSE_BENCH_MCP_STDIO"]))
+
+async def run(client, command):
+    result = await client.call_tool("run_command", {"command": command})
+    return result.content[0].text
+
+async def both():
+    headers = {"Authorization": f"Bearer {os.environ['DIAGNOSE_BENCH_MCP_TOKEN']}"}
+    async with httpx2.AsyncClient(headers=headers, timeout=300) as http:
+        over_http = Client(streamable_http_client(os.environ["DIAGNOSE_BENCH_MCP_URL"], http_client=http))
+        async with over_http as one, bridge() as two, bridge() as three:
+            clients = [one, two, three] * 2
+            texts = await asyncio.gather(*(run(client, "echo a >> /scratch/both") for client in clients))
+            assert set(texts) == {"[exit code 0]"}, texts
+            assert await run(two, "wc -l < /scratch/both") == "6\\n[exit code 0]"
+            long = await run(two, "yes 0123456789abcde | head -c 50000000")
+            assert len(long) < 40000 and "read_file" in long
+            result = await two.call_tool("submit_diagnosis", {"root_causes": []})
+            assert result.content[0].text == "accepted"
+            for client in (one, two, three):
+                result = await client.call_tool("run_command", {"command": "ls"})
+                assert result.is_error and "over" in result.content[0].text
+
+asyncio.run(both())
+"""
+
+
+def test_several_clients_over_both_transports_share_a_trial(suite: Path, tmp_path: Path) -> None:
+    agent = python(tmp_path / "agent.py", CLIENT + HARD)
+    done = run(suite, agent, tmp_path / "run")
+    assert done.code == 0, done.err
+    assert record_of(tmp_path / "run")["outcome"] == "diagnosed", trial_file(
+        tmp_path / "run", "agent_stderr.log"
+    )
+    lines = trial_file(tmp_path / "run", "commands.jsonl").splitlines()
+    sizes = [json.loads(line)["n_bytes"] for line in lines]
+    assert 50_000_000 in sizes
+    assert len(lines) == 6 + 1 + 1
+
+
 @pytest.mark.parametrize(
     ("program", "wrapper", "stand_in"),
     [("claude", "claude-code.sh", CLAUDE), ("codex", "codex.sh", CODEX), ("goose", "goose.sh", GOOSE)],

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,9 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from diagnose_bench.agents.mcp_http import McpHttpServer
+from diagnose_bench.agents.mcp_server import serve_streams
 from diagnose_bench.agents.mcp_tools import READ_BYTES, TASK_URI
+from diagnose_bench.agents.socket_server import TrialServer
 from diagnose_bench.errors import UsageError
 
 pytestmark = pytest.mark.sandbox
@@ -172,30 +176,41 @@ def test_two_clients_at_once_share_the_trial_and_its_files(trial: LiveTrial) -> 
 
 
 DYING = """
-import asyncio, os, sys
+import asyncio, sys
 import httpx2
-from mcp import Client
+from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
-async def main(url, token, command):
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx2.AsyncClient(headers=headers, timeout=300) as http:
-        async with Client(streamable_http_client(url, http_client=http)) as client:
+async def main(address, token, command):
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=300) as http:
+        if address.startswith("http"):
+            client = Client(streamable_http_client(address, http_client=http))
+        else:
+            client = Client(StdioServerParameters(command=address))
+        async with client:
             await client.call_tool("run_command", {"command": command})
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
-def test_a_client_that_dies_in_the_middle_of_a_call_disturbs_no_other(trial: LiveTrial) -> None:
+@pytest.mark.parametrize("transport", ["http", "stdio"])
+def test_a_client_that_dies_in_the_middle_of_a_call_disturbs_no_other(
+    trial: LiveTrial, tmp_path: Path, transport: str
+) -> None:
     async def work() -> str:
         async with connected(server) as client:
             return (await text_of(client, "run_command", {"command": "ls /scratch"}))[0]
 
     command = "touch /scratch/a; sleep 1"
-    with McpHttpServer(trial.session) as server:
-        argv = [sys.executable, "-c", DYING, server.url, server.token, command]
-        with subprocess.Popen(argv) as client:
+    converse = partial(serve_streams, trial.session)
+    with (
+        McpHttpServer(trial.session) as server,
+        TrialServer(tmp_path, trial.session, marker="NO=BODY", converse=converse) as sockets,
+    ):
+        sockets.expect(os.getpid())
+        address = server.url if transport == "http" else str(sockets.bridge)
+        with subprocess.Popen([sys.executable, "-c", DYING, address, server.token, command]) as client:
             while trial.session.n_turns == 0:
                 assert client.poll() is None
                 time.sleep(0.02)
