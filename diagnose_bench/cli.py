@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from diagnose_bench import __version__
-from diagnose_bench.commands import comparing, data, querying, reporting, runs, shell, toolbox
+from diagnose_bench.commands import comparing, data, mcp, querying, reporting, runs, shell, toolbox
 from diagnose_bench.commands.common import (
     EXIT_INCOMPLETE,
     EXIT_USAGE,
@@ -94,6 +94,7 @@ reporting.add_to(app)
 comparing.add_to(app)
 querying.add_to(app)
 shell.add_to(app)
+mcp.add_to(app)
 data.add_to(app)
 toolbox.add_to(app)
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from diagnose_bench.agents.base import Agent, CheckedAgent, ProgramAgent
+from diagnose_bench.agents.base import Agent, CheckedAgent, ClosedAgent, ProgramAgent
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import IncompleteRunError, SpendCapError, UsageError
 from diagnose_bench.layout import truth_folder_of
@@ -131,6 +131,8 @@ def run_suite(
     windows = {scenario.id: verify_scenario(scenario, progress.note) for scenario in scenarios if has_shell}
     with ExitStack() as stack:
         stack.enter_context(_ending_as_interrupt())
+        if isinstance(agent, ClosedAgent):
+            stack.callback(agent.close)
         shells, hidden = None, hidden_folders(suite.path, out, options.hide)
         if has_shell:
             shells = stack.enter_context(

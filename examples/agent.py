@@ -57,8 +57,13 @@ def name_of(entity):
     return entity.rsplit("/", 1)[-1]
 
 
-def main():
-    found = json.loads(sandbox(f"python3 - <<'SCRIPT'\n{SUSPECTS}\nSCRIPT"))
+def question():
+    """The command whose output `diagnose` reads."""
+    return f"python3 - <<'SCRIPT'\n{SUSPECTS}\nSCRIPT"
+
+
+def diagnose(found):
+    """Name one object, or none."""
     best, most = None, 0
     for changed, _ in found["changed"]:
         # The pods of a workload carry its name: cart-7d9f8c6b5-x2x4z.
@@ -66,14 +71,12 @@ def main():
         if count >= most and count > 0:
             best, most = changed, count
     if best is not None:
-        submit({"root_causes": [{"entity": best, "reasoning": "changed before the alerts, warnings since"}]})
+        return {"root_causes": [{"entity": best, "reasoning": "changed before the alerts, warnings since"}]}
     if found["warnings"]:
         entity, count = found["warnings"][0]
-        submit(
-            {"root_causes": [{"entity": entity, "reasoning": f"{count} warning events, more than any other"}]}
-        )
-    submit({"root_causes": []})
+        return {"root_causes": [{"entity": entity, "reasoning": f"{count} warning events, the most"}]}
+    return {"root_causes": []}
 
 
 if __name__ == "__main__":
-    main()
+    submit(diagnose(json.loads(sandbox(question()))))

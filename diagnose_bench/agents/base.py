@@ -6,6 +6,7 @@ suite or the run folder.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -130,6 +131,12 @@ class TrialFailed(DiagnoseBenchError):
 
 class TrialOver(Exception):
     """The trial has ended (submitted, or a limit); a builtin agent lets it pass through."""
+
+
+def is_seconds(value: object) -> bool:
+    """Whether what a caller gave can be a command's time limit: a number above 0 that a float can hold."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 < value <= sys.float_info.max  # type: ignore[operator]
 
 
 class TrialSession(Protocol):
@@ -263,4 +270,13 @@ class Agent(Protocol):
 
     def diagnose(self, session: TrialSession) -> AgentResult:
         """Work on one scenario until done or until the session is over."""
+        ...
+
+
+@runtime_checkable
+class ClosedAgent(Protocol):
+    """An agent that holds something until the run ends."""
+
+    def close(self) -> None:
+        """Let go of it; no trial follows."""
         ...

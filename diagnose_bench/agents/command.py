@@ -81,9 +81,10 @@ class CommandAgent:
             tools.mkdir(0o700)
             task = folder / "task.md"
             task.write_text(session.task, encoding="utf-8")
-            with TrialServer(tools, session, marker=f"{_VARIABLES[0]}={task}") as server:
+            marker = f"{_VARIABLES[0]}={task}"
+            with self._channels(session, tools, marker) as (server, more):
                 values = (str(task), str(server.shell), str(server.submit))
-                env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), "PWD": str(work)}
+                env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), **more, "PWD": str(work)}
                 env[USAGE_VARIABLE] = str(folder / "usage.json")
                 try:
                     end = self._run(session, server, folder, work, env)
@@ -94,6 +95,14 @@ class CommandAgent:
             usage = read_usage(folder / "usage.json")
             _write_log(session.log_folder / "agent_stderr.log", end.errors)
         return AgentResult(final_output=end.output, error=_error(end), usage=usage)
+
+    @contextmanager
+    def _channels(
+        self, session: TrialSession, tools: Path, marker: str
+    ) -> Iterator[tuple[TrialServer, dict[str, str]]]:
+        """What the program reaches the trial through, and what it is told of it beside SHELL and SUBMIT."""
+        with TrialServer(tools, session, marker=marker) as server:
+            yield server, {}
 
     def _run(
         self,

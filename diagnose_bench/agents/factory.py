@@ -1,4 +1,4 @@
-"""From the text after ``--agent`` to an agent."""
+"""From the text after ``--agent`` to an agent. Each kind is imported only when it is asked for."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent, parse_command_line
-from diagnose_bench.agents.options import MODEL_OPTIONS, NO_OPTIONS, AgentOptions
+from diagnose_bench.agents.options import NO_OPTIONS, OF_HOSTED, OF_MODELS, AgentOptions
 from diagnose_bench.agents.replay import ReplayAgent
 from diagnose_bench.errors import UsageError
+
+_KINDS = (
+    "Give baseline:NAME, replay:DIR, openai:MODEL, mcp-client: COMMAND, http(s)://…, human, "
+    "or the command line of a program."
+)
 
 
 def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO_OPTIONS) -> Agent:
@@ -18,11 +23,12 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO
     Parameters
     ----------
     spec : str
-        ``baseline:NAME``, ``replay:DIR``, ``openai:MODEL``, or a command line.
+        ``baseline:NAME``, ``replay:DIR``, ``openai:MODEL``, ``mcp-client: COMMAND``, the URL of a hosted
+        agent, ``human``, or a command line.
     name : str, optional
-        What a program or a model is called in results; what stands here by default.
+        What the agent is called in results; by default what ``spec`` says.
     options : AgentOptions
-        Options that only some kinds of agent have.
+        What else can be chosen about it.
 
     Raises
     ------
@@ -35,11 +41,9 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO
     'builtin'
     """
     prefix, colon, rest = spec.partition(":")
-    if colon and prefix == "openai":
-        from diagnose_bench.agents.openai_agent import make_openai_agent
-
-        return make_openai_agent(rest, name, options)
-    options.refuse(tuple(MODEL_OPTIONS), spec)
+    is_hosted = re.match("https?://", spec, re.IGNORECASE) is not None
+    allowed = OF_MODELS if colon and prefix == "openai" else OF_HOSTED if is_hosted else ()
+    options.require_only(allowed, spec)
     if spec == "baseline:constant":
         raise UsageError(
             "baseline:constant cannot be run: it is computed by score, since it needs the truth. "
@@ -53,9 +57,22 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO
         if not rest:
             raise UsageError("replay: needs the folder of the recorded answers: replay:DIR.")
         return ReplayAgent(Path(rest))
+    if spec == "human":
+        from diagnose_bench.agents.human import make_human_agent
+
+        return make_human_agent(name, options)
+    if colon and prefix == "openai":
+        from diagnose_bench.agents.openai_agent import make_openai_agent
+
+        return make_openai_agent(rest, name, options)
+    if colon and prefix == "mcp-client":
+        from diagnose_bench.agents.mcp_client import make_mcp_client_agent
+
+        return make_mcp_client_agent(rest, name)
+    if is_hosted:
+        from diagnose_bench.agents.hosted import make_hosted_agent
+
+        return make_hosted_agent(spec, name, options)
     if colon and re.fullmatch("[a-z]+", prefix) and not Path(spec.split()[0]).exists():
-        raise UsageError(
-            f"--agent {spec!r}: there is no kind of agent {prefix!r}. "
-            "Give baseline:NAME, replay:DIR, openai:MODEL, or the command line of a program."
-        )
+        raise UsageError(f"--agent {spec!r}: there is no kind of agent {prefix!r}. {_KINDS}")
     return CommandAgent(parse_command_line(spec), name=name or spec)

@@ -1,14 +1,17 @@
-"""What can be chosen about an agent beside its name: options that only some kinds of agent have."""
+"""What can be chosen about an agent beside its name; each kind of agent reads the fields that concern it.
+
+Holds values only: whoever uses a field checks it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from diagnose_bench.errors import UsageError
 
-MODEL_OPTIONS = {
+OF_MODELS = {
     "base_url": "--base-url",
     "temperature": "--temperature",
     "seed": "--seed",
@@ -18,27 +21,35 @@ MODEL_OPTIONS = {
     "max_output_tokens": "--max-output-tokens",
     "reasoning_effort": "--reasoning-effort",
 }
-"""Fields that mean something for ``openai:MODEL`` alone, with their names on the command line."""
+OF_HOSTED = {
+    "ca_file": "--ca-file",
+    "headers": "--header",
+    "redact": "--redact",
+    "listen": "--listen",
+    "public_url": "--public-url",
+}
 
 
 @dataclass(frozen=True)
 class AgentOptions:
-    """Options of an agent; None is the default of whoever reads it.
+    """Options of agents; None is "not asked for".
 
     Attributes
     ----------
-    base_url : str or None
-        Where the model's server is.
-    temperature, seed, max_output_tokens, reasoning_effort
-        Sent to the model's server; what is None is not sent.
-    max_cost_usd : float or None
-        What the model calls of a whole run may cost.
-    prices : Path or None
-        File of prices per million tokens.
-    prompt : Path or None
-        File of the system prompt.
+    base_url, temperature, seed, max_cost_usd, prices, prompt, max_output_tokens, reasoning_effort
+        Of ``openai:MODEL``: the server, what is sent to the model, the cap on what it may cost.
     spent_in : Path or None
-        A run folder whose recorded cost counts against ``max_cost_usd``: the run that goes on.
+        Of ``openai:MODEL``: the run that goes on, whose recorded cost counts against ``max_cost_usd``.
+    ca_file : Path or None
+        Of ``https://…``: certificates to trust in place of the system's.
+    headers : tuple of str
+        Of ``http(s)://…``: ``NAME: VALUE``, where ``$VARIABLE`` is taken from the environment.
+    redact : Path or None
+        Of ``http(s)://…``: a file of strings that are cut out of every text before it leaves.
+    listen : str or None
+        Of ``http(s)://…``: ``HOST:PORT`` on which the agent's calls are taken.
+    public_url : str or None
+        Of ``http(s)://…``: the address by which the agent reaches ``listen``.
     """
 
     base_url: str | None = None
@@ -50,21 +61,26 @@ class AgentOptions:
     max_output_tokens: int | None = None
     reasoning_effort: str | None = None
     spent_in: Path | None = None
+    ca_file: Path | None = None
+    headers: tuple[str, ...] = ()
+    redact: Path | None = None
+    listen: str | None = None
+    public_url: str | None = None
 
-    def refuse(self, names: Sequence[str], agent: str) -> None:
-        """Refuse options that mean nothing for an agent.
+    def require_only(self, allowed: Collection[str], spec: str) -> None:
+        """Refuse what means nothing for an agent.
 
         Raises
         ------
         UsageError
-            One of them was given.
+            A field outside of ``allowed`` was asked for.
         """
-        for name in names:
-            if getattr(self, name) is not None:
-                raise UsageError(
-                    f"{MODEL_OPTIONS[name]}: means something only with --agent openai:MODEL, not with "
-                    f"{agent!r}. Leave it out."
-                )
+        for kind, fields in (("openai:MODEL", OF_MODELS), ("http:// and https:// agents", OF_HOSTED)):
+            for name, option in fields.items():
+                if name not in allowed and getattr(self, name) not in (None, ()):
+                    raise UsageError(
+                        f"{option} means nothing for --agent {spec!r}: it goes with {kind}. Leave it out."
+                    )
 
 
 NO_OPTIONS = AgentOptions()

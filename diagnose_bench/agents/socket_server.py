@@ -1,4 +1,4 @@
-"""The per-trial socket behind SHELL and SUBMIT: carries calls to the session and replies back.
+"""The per-trial socket behind SHELL, SUBMIT and the MCP bridge: carries calls to the session and back.
 
 It trusts nothing that comes in: a token, bounded sizes, a bounded number of callers; one that goes away or
 stays silent holds up nobody. It knows no sandbox and decides nothing.
@@ -15,15 +15,16 @@ import socket
 import struct
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import IO, Any
 
-from diagnose_bench.agents.base import TrialOver, TrialSession
+from diagnose_bench.agents.base import TrialOver, TrialSession, is_seconds
 
 NOT_RUN = 125
 _MAX_HEADER = 4096
-_MAX_BODY = {"shell": (1 << 20) + 1, "submit": (16 << 20) + 1}
+_MAX_BODY = {"shell": (1 << 20) + 1, "submit": (16 << 20) + 1, "mcp": 0}
 """More than a diagnosis may have, so that one that is too large is known by its true size."""
 _SMALL_BODY = (1 << 20) + 1
 _MAX_CALLERS = 32
@@ -42,11 +43,22 @@ class TrialServer:
         What the calls go to.
     marker : str
         A ``NAME=value`` in the environment of the agent and of nobody else.
+    converse : callable, optional
+        Serves a connection of the bridge, which it reads and writes until its end.
     """
 
-    def __init__(self, folder: Path, session: TrialSession, *, marker: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        session: TrialSession,
+        *,
+        marker: str,
+        converse: Callable[[IO[bytes], IO[bytes]], None] | None = None,
+    ) -> None:
         self.shell = folder / "shell"
         self.submit = folder / "submit"
+        self.bridge = folder / "mcp"
+        self._converse = converse
         self._folder = folder
         self._session = session
         self._token = secrets.token_hex(16)
@@ -64,9 +76,10 @@ class TrialServer:
     def __enter__(self) -> TrialServer:
         client = self._folder / "trial_client.py"
         client.write_bytes(_CLIENT.read_bytes())
-        _write_private(self._folder / "token", self._token)
-        for name, path in (("shell", self.shell), ("submit", self.submit)):
-            call = shlex.join([sys.executable, "-I", "-S", str(client), name])
+        write_private(self._folder / "token", self._token)
+        programs = [self.shell, self.submit, *([self.bridge] if self._converse else [])]
+        for path in programs:
+            call = shlex.join([sys.executable, "-I", "-S", str(client), path.name])
             path.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
             path.chmod(0o700)
         # Through the folder's descriptor, as the path of a socket may have no more than 107 bytes.
@@ -145,6 +158,9 @@ class TrialServer:
                 if not self._is_agent(connection):
                     return
                 header = _read_header(stream.readline(_MAX_HEADER), self._token)
+                if header["kind"] == "mcp":
+                    self._talk(connection, stream)
+                    return
                 # Large ones one at a time, as each is held in memory.
                 with self._large if header["n_bytes"] > _SMALL_BODY else contextlib.nullcontext():
                     body = stream.read(header["n_bytes"])
@@ -158,6 +174,16 @@ class TrialServer:
                 connection.close()
                 self._connections.discard(connection)
                 self._threads.discard(threading.current_thread())
+
+    def _talk(self, connection: socket.socket, stream: IO[bytes]) -> None:
+        """Leave a connection to the MCP server until one side closes it; it may be silent for long."""
+        if self._converse is None:
+            return
+        connection.settimeout(None)
+        with connection.makefile("wb") as writer:
+            writer.write(b'{"n_bytes": 0}\n')
+            writer.flush()
+            self._converse(stream, writer)
 
     def _answer(self, header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         if header["kind"] == "submit":
@@ -200,12 +226,13 @@ def _read_header(line: bytes, token: str) -> dict[str, Any]:
     most = _MAX_BODY.get(str(header.get("kind")))
     if not isinstance(size, int) or most is None or not 0 <= size <= most:
         raise ValueError("no call")
-    if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
+    if timeout_s is not None and not is_seconds(timeout_s):
         raise ValueError("no time limit")
     return header
 
 
-def _write_private(path: Path, text: str) -> None:
+def write_private(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

@@ -84,7 +84,8 @@ def run(
         str,
         typer.Option(
             metavar="AGENT",
-            help="baseline:NAME, replay:DIR, openai:MODEL, or the command line of any program.",
+            help="baseline:NAME, replay:DIR, openai:MODEL, 'mcp-client: COMMAND', http(s)://…, human, or the "
+            "command line of any program.",
         ),
     ],
     suite: SuiteOption = BUNDLED_SUITE,
@@ -180,6 +181,35 @@ def run(
         typer.Option(metavar="USD", help="openai: make no further call once the run has cost so much."),
     ] = None,
     # ---
+    ca_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Hosted agent: certificates to trust, in place of the system's."),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="'NAME: VALUE'",
+            help="Hosted agent: a header of requests to it; $VARIABLE is taken from the environment and kept "
+            "nowhere. Repeatable.",
+        ),
+    ] = None,
+    redact: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Hosted agent: strings, one a line, to cut out of every text that it gets."
+        ),
+    ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Hosted agent: where its calls are taken (default: loopback, free port).",
+        ),
+    ] = None,
+    public_url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Hosted agent: how it reaches --listen, if not by that address."),
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Run an agent on a suite: the trials, nothing of the truth.
@@ -224,6 +254,11 @@ def run(
         prices=prices,
         max_cost_usd=max_cost,
         spent_in=out if resume else None,
+        ca_file=ca_file,
+        headers=tuple(header or ()),
+        redact=redact,
+        listen=listen,
+        public_url=public_url,
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name, options=agent_options)
     with TerminalProgress() as progress:

@@ -1,5 +1,7 @@
 """SHELL and SUBMIT: carry one call from the agent to the harness over the trial's socket. Starts no sandbox.
 
+As `mcp` it is the bridge of an MCP client: what comes on standard input goes to the harness, and back.
+
 It stands alone (standard library, started with ``-I -S``), since it is started for every command.
 """
 
@@ -32,21 +34,26 @@ def fail(message: str, code: int = NOT_RUN) -> NoReturn:
     sys.exit(code)
 
 
+def connect(header: dict[str, Any], body: bytes) -> socket.socket:
+    """Open the trial's socket and send one request."""
+    folder = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(folder, "token")) as file:
+        header["token"] = file.read()
+    # From within the folder, as the path of a socket may have no more than 107 bytes.
+    os.chdir(folder)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.connect("socket")
+    header["n_bytes"] = len(body)
+    connection.sendall(json.dumps(header).encode() + b"\n" + body)
+    return connection
+
+
 def call(header: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
     """Send one request and return the reply's header and body."""
-    folder = os.path.dirname(os.path.abspath(__file__))
     try:
-        with open(os.path.join(folder, "token")) as file:
-            header["token"] = file.read()
-        # From within the folder, as the path of a socket may have no more than 107 bytes.
-        os.chdir(folder)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.connect("socket")
-            header["n_bytes"] = len(body)
-            connection.sendall(json.dumps(header).encode() + b"\n" + body)
-            with connection.makefile("rb") as stream:
-                reply = json.loads(stream.readline())
-                return reply, stream.read(reply["n_bytes"])
+        with connect(header, body) as connection, connection.makefile("rb") as stream:
+            reply = json.loads(stream.readline())
+            return reply, stream.read(reply["n_bytes"])
     except (OSError, ValueError, KeyError):
         fail("diagnose-bench: the trial is over.")
 
@@ -109,9 +116,41 @@ def submit(arguments: list[str]) -> int:
     return int(reply["exit_code"])
 
 
+def bridge(arguments: list[str]) -> int:
+    """Carry the messages of an MCP client and its server until one of them closes its end."""
+    import threading
+
+    try:
+        connection = connect({"kind": "mcp"}, b"")
+        reader = connection.makefile("rb")
+        if not reader.readline():
+            raise OSError
+    except OSError:
+        fail("diagnose-bench: the trial is over.", 1)
+
+    def send() -> None:
+        try:
+            while data := os.read(0, 1 << 16):
+                connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    threading.Thread(target=send, daemon=True).start()
+    try:
+        while data := reader.read1(1 << 16):
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+    # Not through the end of the interpreter, which would wait for the thread that reads standard input.
+    os._exit(0)
+
+
 if __name__ == "__main__":
     try:
-        code = {"shell": shell, "submit": submit}[sys.argv[1]](sys.argv[2:])
+        code = {"shell": shell, "submit": submit, "mcp": bridge}[sys.argv[1]](sys.argv[2:])
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

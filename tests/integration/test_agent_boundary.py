@@ -181,8 +181,9 @@ def call(folder, token):
         connection.settimeout(20)
         connection.connect(str(folder / "socket"))
         header = {"kind": "submit", "token": token, "n_bytes": 2}
-        connection.sendall(json.dumps(header).encode() + b"\n{}")
         try:
+            # Whoever is no agent may be hung up on before anything was sent.
+            connection.sendall(json.dumps(header).encode() + b"\n{}")
             return connection.recv(100)
         except OSError:
             return b""
