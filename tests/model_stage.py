@@ -13,11 +13,11 @@ from small_suite import write_small_suite
 
 from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialSession
 from diagnose_bench.agents.model.client import Connection
+from diagnose_bench.agents.model.failures import ModelServerError
 from diagnose_bench.agents.model.prices import Budget, Prices
 from diagnose_bench.agents.model.retry import RetryPolicy
 from diagnose_bench.agents.model.settings import ModelSettings
 from diagnose_bench.agents.openai_agent import OpenAIAgent
-from diagnose_bench.errors import ModelServerError
 from diagnose_bench.records import (
     AgentInfo,
     CommandRecord,
@@ -52,7 +52,7 @@ class Kept:
         try:
             self.result = self.agent.diagnose(session)
         except ModelServerError as error:
-            self.result = error.result if isinstance(error.result, AgentResult) else None
+            self.result = AgentResult(usage=error.usage, steps=error.steps)
             raise
         return self.result
 
