@@ -14,7 +14,7 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent, AgentResult, TrialFailed, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnoseBenchError, RunError
+from diagnose_bench.errors import DiagnoseBenchError, RunError, UsageError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.sandbox.base import Sandbox
@@ -113,6 +113,8 @@ def run_trial(
     ------
     RunError
         The run folder cannot be written.
+    UsageError
+        The agent says that it cannot work as it was named, so that every further trial would fail.
     TrialStopped
         `stop` was set meanwhile.
     """
@@ -135,7 +137,7 @@ def run_trial(
             stack.enter_context(stop.over(session))
         try:
             ending = _attend(agent, session, setting)
-        except RunError:
+        except (RunError, UsageError):
             raise
         except Exception as error:
             known = isinstance(error, DiagnoseBenchError)

@@ -269,7 +269,16 @@ class Agent(Protocol):
         ...
 
     def diagnose(self, session: TrialSession) -> AgentResult:
-        """Work on one scenario until done or until the session is over."""
+        """Work on one scenario until done or until the session is over.
+
+        Raises
+        ------
+        TrialFailed
+            It cannot go on through no fault of its own: the trial is no zero and is tried again.
+        UsageError
+            No trial can go on as the agent was named (its key was taken back): the run ends, and what is
+            finished is kept.
+        """
         ...
 
 

@@ -95,7 +95,8 @@ def run(
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", help="Trials of each scenario.")] = 3,
     max_turns: Annotated[
-        int, typer.Option(metavar="N", help="Turns of a trial: model calls, or shell calls of a program.")
+        int,
+        typer.Option(metavar="N", help="Turns of a trial: shell calls, or model calls where we make them."),
     ] = 100,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds of a trial.")] = 1800.0,
     forced_final: Annotated[
@@ -127,7 +128,7 @@ def run(
         bool, typer.Option("--dry-run", help="Check and plan; run nothing, write nothing.")
     ] = False,
     baselines: Annotated[
-        bool, typer.Option(help="Run the baseline agents once beside a program, for the report.")
+        bool, typer.Option(help="Run the baseline agents once beside the agent, for the report.")
     ] = True,
     hide: Annotated[
         list[Path] | None,

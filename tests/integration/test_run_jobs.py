@@ -214,6 +214,32 @@ def test_an_agent_that_cannot_work_is_refused_before_the_first_trial(suite: Suit
     assert not agent.attended
 
 
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_agent_that_can_work_no_more_ends_the_run_and_keeps_what_is_finished(
+    suite: Suite, tmp_path: Path, jobs: int
+) -> None:
+    class Locked(Scripted):
+        kind: AgentKind = "model"
+
+        def diagnose(self, session: TrialSession) -> AgentResult:
+            with self._lock:
+                self.attended[session.scenario_id, session.repeat] += 1
+                if self.attended.total() > 3:
+                    raise UsageError("the key was taken back")
+                session.submit(b"[]")
+            return AgentResult()
+
+    agent = Locked()
+    options = RunOptions(repeats=10, jobs=jobs, baselines=False)
+    with pytest.raises(UsageError, match="the key was taken back"):
+        run_suite(suite, agent, options, tmp_path / "run")
+    finished = [record for _, record in RunStore.open(tmp_path / "run").trials() if record is not None]
+    # A trial that had just handed in when the run was stopped is run again later.
+    assert [record.outcome for record in finished] == ["diagnosed"] * len(finished)
+    assert 1 <= len(finished) <= 3
+    assert agent.attended.total() <= 3 + jobs
+
+
 def test_a_run_folder_that_takes_no_more_ends_all_trials_and_the_run(suite: Suite, tmp_path: Path) -> None:
     waiting = threading.Semaphore(0)
 
