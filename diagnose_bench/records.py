@@ -169,6 +169,27 @@ class TrialRecord(_Record):
     seconds: float = 0.0
     usage: Usage = Usage()
     boundary_events: tuple[BoundaryEvent, ...] = ()
+    n_submissions: int = 0
+    """How often the agent handed something in; ``submissions.jsonl`` has each."""
+    counted_submission: int | None = None
+    """Number of the submission that counts; None where none was accepted."""
+
+
+class SubmissionRecord(_Record):
+    """One line of submissions.jsonl: what was handed in, whether it was accepted or not."""
+
+    n: int
+    at: str
+    seconds: float
+    """Of the trial's clock, at its arrival."""
+    accepted: bool
+    message: str
+    """What the agent was answered."""
+    n_bytes: int
+    sha256: str
+    """Of all its bytes."""
+    file: str | None
+    """Where its bytes are kept, at most the first 1 MiB; None for those that came after many others."""
 
 
 class CommandRecord(_Record):

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
 from diagnose_bench.files import read_json
-from diagnose_bench.records import RUN_FORMAT_VERSION, CommandRecord, RunManifest
+from diagnose_bench.records import RUN_FORMAT_VERSION, RunManifest
 
 MANIFEST = "run.json"
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -66,14 +66,14 @@ def load_record(path: Path, what: str, model: type[_Model], remedy: str) -> _Mod
         raise RunFormatError(f"{path}: the {what} is damaged: {_first(error)}. {remedy}") from error
 
 
-def parse_command(path: Path, number: int, line: bytes) -> CommandRecord:
-    """Read one line of commands.jsonl; damage is a `RunFormatError` with the line."""
+def parse_line(path: Path, number: int, line: bytes, what: str, model: type[_Model]) -> _Model:
+    """Read one line of a trial's JSON Lines; damage is a `RunFormatError` with the line."""
     try:
-        return CommandRecord.model_validate(json.loads(line))
+        return model.model_validate(json.loads(line))
     except (ValueError, RecursionError) as error:
         reason = _first(error) if isinstance(error, ValidationError) else str(error)
         raise RunFormatError(
-            f"{path}: line {number}: the command record is damaged: {reason}. "
+            f"{path}: line {number}: the {what} is damaged: {reason}. "
             "Delete that trial's folder and run again with --resume."
         ) from error
 

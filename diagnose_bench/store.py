@@ -17,18 +17,19 @@ from typing import IO
 
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError, UsageError
 from diagnose_bench.files import canonical_json, pretty_json, read_bytes, write_atomic
-from diagnose_bench.records import CommandRecord, PlannedTrial, RunManifest, TrialRecord
+from diagnose_bench.records import CommandRecord, PlannedTrial, RunManifest, SubmissionRecord, TrialRecord
 from diagnose_bench.run_format import (
     MANIFEST,
     check_ids,
     check_same,
     load_record,
     load_run_manifest,
-    parse_command,
+    parse_line,
 )
+from diagnose_bench.submissions import SubmissionLog, read_submissions
 
 LOCK = ".lock"
-_KEPT = re.compile(r"(trial|diagnosis|commands|agent_stderr)\.\d+\.\w+")
+_KEPT = re.compile(r"[a-z_]+(-\d+)?\.\d+\.\w+")
 _MAX_LINE = 4 << 20
 
 
@@ -288,7 +289,7 @@ class RunStore:
                 number = 0
                 while line := file.readline(_MAX_LINE):
                     number += 1
-                    yield parse_command(path, number, line)
+                    yield parse_line(path, number, line, "command record", CommandRecord)
         except OSError as error:
             raise RunFormatError(
                 f"{path}: cannot read the command record: {error.strerror}. Check its permissions."
@@ -297,6 +298,20 @@ class RunStore:
     def command_log(self, trial: PlannedTrial) -> CommandLog:
         """The file that the trial's commands go to."""
         return CommandLog(self.trial_folder(trial) / "commands.jsonl")
+
+    def submission_log(self, trial: PlannedTrial) -> SubmissionLog:
+        """Where everything goes that the trial's agent hands in."""
+        return SubmissionLog(self.trial_folder(trial))
+
+    def submissions(self, trial: PlannedTrial) -> Iterator[SubmissionRecord]:
+        """Everything that was handed in during a trial, accepted or not, one at a time.
+
+        Raises
+        ------
+        RunFormatError
+            A line is damaged.
+        """
+        return read_submissions(self.trial_folder(trial))
 
 
 def is_run(path: Path) -> bool:

@@ -70,6 +70,7 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
     observed = setting.open_sandbox is not None
     with ExitStack() as stack:
         log = stack.enter_context(store.command_log(trial)) if observed else None
+        submissions = stack.enter_context(store.submission_log(trial))
         session = Session(
             trial,
             task=setting.task,
@@ -77,6 +78,7 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
             log=log,
             log_folder=folder,
             hidden=setting.hidden,
+            submissions=submissions,
         )
         try:
             ending = _attend(agent, session, setting)
@@ -101,6 +103,8 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
         seconds=session.seconds,
         usage=ending.usage,
         boundary_events=session.boundary_events(ending.diagnosis),
+        n_submissions=submissions.n_seen,
+        counted_submission=None if ending.diagnosis is None else submissions.counted,
     )
     store.write_trial(record, ending.diagnosis)
     return record

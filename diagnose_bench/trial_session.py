@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from diagnose_bench.agents.base import CommandReply, SubmitReply, TrialOver
+from diagnose_bench.agents.base import GRACE_S, CommandReply, SubmitReply, TrialOver
 from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.diagnosis import validate_submission
 from diagnose_bench.diagnosis_reader import read_diagnosis
@@ -23,6 +23,7 @@ from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
 from diagnose_bench.store import CommandLog
+from diagnose_bench.submissions import KEPT_BYTES, SubmissionLog
 
 TURNS_TOLD = 20
 NOT_RUN = 125
@@ -50,6 +51,7 @@ class Session:
         log: CommandLog | None,
         log_folder: Path,
         hidden: tuple[Path, ...] = (),
+        submissions: SubmissionLog | None = None,
     ) -> None:
         self.scenario_id = trial.scenario_id
         self.repeat = trial.repeat
@@ -69,6 +71,9 @@ class Session:
         self._limits = limits
         self._sandbox: Sandbox | None = None
         self._log = log
+        self._submissions = submissions
+        self._replaced_until: float | None = None
+        self._is_closed = False
         self._started = time.monotonic()
         self._paused_at: float | None = None
         self._seconds: float | None = None
@@ -121,8 +126,18 @@ class Session:
         """Whether a submission was accepted."""
         return self.submission is not None
 
+    def grace_left_s(self) -> float:
+        """Seconds in which the agent may still end by itself once the trial is over; 0 to stop it now."""
+        until = self._replaced_until
+        if until is None or self._is_closed:
+            return 0.0
+        return max(0.0, min(until - time.monotonic(), self.time_left_s()))
+
     def close(self) -> None:
         """Take nothing more and end a command that still runs; the agent has ended."""
+        # Waits for a submission that is being read: what it was answered has to hold.
+        with self._submit_lock:
+            self._is_closed = True
         self._end(None)
         if self._sandbox is not None:
             self._sandbox.stop()
@@ -222,43 +237,55 @@ class Session:
         return result
 
     def submit(self, data: bytes) -> SubmitReply:
-        """Hand in the diagnosis; the first accepted one is final."""
+        """Hand in the diagnosis; the last one that is accepted counts (`TrialSession.submit`)."""
         with self._submit_lock:
-            if self.submission is not None:
-                return SubmitReply(False, "A diagnosis was submitted already; the first one is final.")
-            if self.is_over():
-                return SubmitReply(False, "The trial is over; nothing more is taken.")
+            at, seconds = now(), self._elapsed()
             try:
-                complaint = self._complaint(data)
+                reply, is_refusal = self._judge(data)
+                if self._submissions is not None:
+                    self._submissions.add(
+                        data, at=at, seconds=seconds, accepted=reply.accepted, message=reply.message
+                    )
             except Exception as error:
                 self._fail(error)
                 return SubmitReply(False, "The harness failed; the trial is over.")
-            if complaint:
-                self.rejected, self.rejected_reason = data, complaint
-                return SubmitReply(False, complaint)
-            self.submission = data
-            self._end(None)
-            return SubmitReply(True, "accepted")
+            if reply.accepted:
+                self._take(data, seconds, is_refusal=is_refusal)
+            elif not self.is_over():
+                self.rejected, self.rejected_reason = data[: KEPT_BYTES + 1], reply.message
+            return reply
 
-    def _complaint(self, data: bytes) -> str:
+    def _judge(self, data: bytes) -> tuple[SubmitReply, bool]:
+        """What is answered to a submission, and whether it is a refusal to answer."""
+        if self.is_over() and not self.grace_left_s():
+            return SubmitReply(False, "The trial is over; nothing more is taken."), False
         try:
             validate_submission(data)
         except DiagnosisError as error:
-            self.refused = read_diagnosis(data, repair=False).outcome is Outcome.REFUSED
-            return "" if self.refused else str(error)
-        return ""
+            is_refusal = read_diagnosis(data, repair=False).outcome is Outcome.REFUSED
+            return SubmitReply(is_refusal, "accepted" if is_refusal else str(error)), is_refusal
+        return SubmitReply(True, "accepted"), False
+
+    def _take(self, data: bytes, seconds: float, *, is_refusal: bool) -> None:
+        self.submission, self.refused = data, is_refusal
+        if self._replaced_until is None:
+            self._replaced_until = time.monotonic() + GRACE_S
+            self._end(None)
+        # The clock stops at the one that counts.
+        self._seconds = seconds
 
     def _fail(self, error: Exception) -> None:
         """Keep our own fault, seen in a thread that serves the agent, for the trial to report."""
         if not self.has_submission():
             self.fault = error
+        self._replaced_until = None
         self._end(None)
 
     def _check_open(self) -> None:
         if not self.is_over():
             return
         if self.has_submission():
-            raise TrialOver("A diagnosis was submitted; the trial is over.")
+            raise TrialOver("A diagnosis was submitted; no more commands are run.")
         raise TrialOver("The time is up." if self.limit_hit is Limit.TIME else "The trial is over.")
 
     def _elapsed(self) -> float:

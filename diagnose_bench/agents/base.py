@@ -13,6 +13,8 @@ from typing import Literal, Protocol
 
 from diagnose_bench.records import AgentInfo, Usage
 
+GRACE_S = 5.0
+"""What an agent gets, once a diagnosis is accepted, to end by itself or to hand in a better one."""
 AgentKind = Literal["builtin", "process", "replay", "model", "hosted", "person"]
 
 
@@ -134,6 +136,10 @@ class TrialSession(Protocol):
         """Whether a submission was accepted."""
         ...
 
+    def grace_left_s(self) -> float:
+        """Seconds in which the agent may still end by itself once the trial is over; 0 to stop it now."""
+        ...
+
     def close(self) -> None:
         """Take nothing more and end a command that still runs; the agent has ended."""
         ...
@@ -168,7 +174,13 @@ class TrialSession(Protocol):
         ...
 
     def submit(self, data: bytes) -> SubmitReply:
-        """Hand in the diagnosis; the first accepted one is final."""
+        """Hand in the diagnosis.
+
+        Notes
+        -----
+        The first accepted one ends the shell and begins the ``GRACE_S`` seconds in which a further accepted
+        one replaces it; of all, the last one accepted counts. Each is kept, also one that is refused.
+        """
         ...
 
 

@@ -28,8 +28,6 @@ from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_con
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, release
 from diagnose_bench.sandbox.removal import remove_tree
 
-GRACE_S = 5.0
-"""What an agent gets to end by itself once its diagnosis is in."""
 _NAME_LENGTH = 100
 _HASHED_BYTES = 64 << 20
 _SCRIPT = re.compile(
@@ -127,7 +125,7 @@ class CommandAgent:
             cwd=work,
             marker=f"{_VARIABLES[0]}={env[_VARIABLES[0]]}",
             must_end=session.is_over,
-            grace_s=lambda: GRACE_S if session.has_submission() else 0.0,
+            grace_left_s=session.grace_left_s,
             stop=stop,
             started=server.expect,
         )

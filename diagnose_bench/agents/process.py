@@ -95,7 +95,7 @@ def run_process(
     cwd: Path,
     marker: str,
     must_end: Callable[[], bool],
-    grace_s: Callable[[], float],
+    grace_left_s: Callable[[], float],
     stop: Callable[[subprocess.Popen[bytes]], None] | None = None,
     started: Callable[[int], None] = lambda pid: None,
 ) -> ProcessEnd:
@@ -110,8 +110,8 @@ def run_process(
         where it has left the process group.
     must_end : callable
         True once nothing more is taken from the program.
-    grace_s : callable
-        Once it must end: the seconds it gets to end by itself.
+    grace_left_s : callable
+        Once it must end: the seconds that are left for it to end by itself.
     stop : callable, optional
         Kills the program where that takes more than killing its process group.
     started : callable
@@ -142,7 +142,7 @@ def run_process(
                 if pipe is not None:
                     os.set_blocking(pipe.fileno(), False)
                     selector.register(pipe, selectors.EVENT_READ, sink)
-            ended = _wait(process, selector, must_end, grace_s)
+            ended = _wait(process, selector, must_end, grace_left_s)
         finally:
             # Before it is reaped: afterwards the number of its group could be somebody else's.
             _signal_group(process, signal.SIGKILL) if stop is None else stop(process)
@@ -156,21 +156,18 @@ def _wait(
     process: subprocess.Popen[bytes],
     selector: selectors.BaseSelector,
     must_end: Callable[[], bool],
-    grace_s: Callable[[], float],
+    grace_left_s: Callable[[], float],
 ) -> bool:
     """Read its output until it ends; return False if it had to be stopped."""
-    while not must_end():
+    # Asked anew each time: the grace ends at once where the whole run is stopped.
+    while not must_end() or grace_left_s() > 0.0:
         if _has_ended(process):
             return True
         _read(selector)
-    for signal_number, patience_s in ((None, grace_s()), (signal.SIGTERM, _TERM_GRACE_S)):
-        if signal_number is not None:
-            _signal_group(process, signal_number)
-        deadline = time.monotonic() + patience_s
-        while time.monotonic() < deadline:
-            if _has_ended(process):
-                return signal_number is None
-            _read(selector)
+    _signal_group(process, signal.SIGTERM)
+    deadline = time.monotonic() + _TERM_GRACE_S
+    while time.monotonic() < deadline and not _has_ended(process):
+        _read(selector)
     return False
 
 

@@ -23,7 +23,9 @@ from diagnose_bench.agents.base import TrialOver, TrialSession
 
 NOT_RUN = 125
 _MAX_HEADER = 4096
-_MAX_BODY = (1 << 20) + 1
+_MAX_BODY = {"shell": (1 << 20) + 1, "submit": (16 << 20) + 1}
+"""More than a diagnosis may have, so that one that is too large is known by its true size."""
+_SMALL_BODY = (1 << 20) + 1
 _MAX_CALLERS = 32
 _SILENCE_S = 30.0
 _CLIENT = Path(__file__).parent.parent / "templates" / "trial_client.py"
@@ -52,6 +54,7 @@ class TrialServer:
         self._threads: set[threading.Thread] = set()
         self._connections: set[socket.socket] = set()
         self._lock = threading.Lock()
+        self._large = threading.Lock()
         self._closing = False
         self._marker = marker
         self._agent: int | None = None
@@ -142,11 +145,14 @@ class TrialServer:
                 if not self._is_agent(connection):
                     return
                 header = _read_header(stream.readline(_MAX_HEADER), self._token)
-                body = stream.read(header["n_bytes"])
-                if len(body) == header["n_bytes"]:
+                # Large ones one at a time, as each is held in memory.
+                with self._large if header["n_bytes"] > _SMALL_BODY else contextlib.nullcontext():
+                    body = stream.read(header["n_bytes"])
+                    if len(body) != header["n_bytes"]:
+                        return
                     reply, data = self._answer(header, body)
-                    reply["n_bytes"] = len(data)
-                    connection.sendall(json.dumps(reply).encode() + b"\n" + data)
+                reply["n_bytes"] = len(data)
+                connection.sendall(json.dumps(reply).encode() + b"\n" + data)
         finally:
             with self._lock:
                 connection.close()
@@ -191,11 +197,8 @@ def _read_header(line: bytes, token: str) -> dict[str, Any]:
     if not isinstance(header, dict) or not secrets.compare_digest(str(header.get("token")), token):
         raise ValueError("no caller of this trial")
     size, timeout_s = header.get("n_bytes"), header.get("timeout_s")
-    if (
-        not isinstance(size, int)
-        or not 0 <= size <= _MAX_BODY
-        or header.get("kind") not in ("shell", "submit")
-    ):
+    most = _MAX_BODY.get(str(header.get("kind")))
+    if not isinstance(size, int) or most is None or not 0 <= size <= most:
         raise ValueError("no call")
     if timeout_s is not None and not (isinstance(timeout_s, (int, float)) and 0 < timeout_s < float("inf")):
         raise ValueError("no time limit")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NOT_RUN = 125
 MAX_BYTES = 1 << 20
+MAX_SENT = 16 << 20
 SHELL_USAGE = """usage: "$DIAGNOSE_BENCH_SHELL" [--timeout SECONDS] -c COMMAND
 Runs COMMAND with bash in the sandbox, prints its output and returns its exit code.
 With - in its place, reads COMMAND from standard input."""
@@ -97,11 +98,12 @@ def submit(arguments: list[str]) -> int:
     try:
         if arguments and arguments[0] != "-":
             with open(arguments[0], "rb") as file:
-                body = file.read(MAX_BYTES + 1)
+                body = file.read(MAX_SENT + 1)
         else:
-            body = sys.stdin.buffer.read(MAX_BYTES + 1)
+            body = sys.stdin.buffer.read(MAX_SENT + 1)
     except OSError as error:
         fail(f"diagnose-bench: {arguments[0] if arguments else '-'}: cannot be read: {error.strerror}")
+    # Sent also if it is too large for a diagnosis: it goes on record with its size.
     reply, message = call({"kind": "submit"}, body)
     sys.stdout.buffer.write(message + b"\n")
     return int(reply["exit_code"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import subprocess
@@ -205,24 +206,39 @@ def test_submit_names_schema_errors_and_never_says_whether_it_is_right(stage: St
     assert said.endswith("code 1\naccepted\n")
 
 
-def test_the_first_accepted_submission_is_final(stage: Stage) -> None:
+def test_an_accepted_submission_ends_the_shell_and_the_last_accepted_one_counts(stage: Stage) -> None:
+    better = ACCEPTED.replace("cart", "checkout")
     record = stage.bash(
         f"""
-        echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" >/dev/null
-        echo '[]' | "$DIAGNOSE_BENCH_SUBMIT" >&2; echo "code $?" >&2
+        "$DIAGNOSE_BENCH_SHELL" -c true
+        echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" >&2
         "$DIAGNOSE_BENCH_SHELL" -c 'echo still here' >&2; echo "code $?" >&2
+        echo '{better}' | "$DIAGNOSE_BENCH_SUBMIT" >&2; echo "code $?" >&2
+        echo 'not this' | "$DIAGNOSE_BENCH_SUBMIT" >/dev/null; echo "code $?" >&2
         """
     )
-    assert stage.diagnosis() == (ACCEPTED + "\n").encode()
+    assert stage.diagnosis() == (better + "\n").encode()
     assert stage.errors() == (
-        "A diagnosis was submitted already; the first one is final.\ncode 1\n"
-        "A diagnosis was submitted; the trial is over.\ncode 125\n"
+        "accepted\nA diagnosis was submitted; no more commands are run.\ncode 125\naccepted\ncode 0\ncode 1\n"
     )
-    assert record.n_commands == 0
+    assert (record.outcome, record.n_commands) == (Outcome.DIAGNOSED, 1)
+    assert (record.n_submissions, record.counted_submission) == (3, 2)
+    kept = list(stage.store.submissions(TRIAL))
+    assert [(one.n, one.accepted, one.n_bytes) for one in kept] == [
+        (1, True, len(ACCEPTED) + 1),
+        (2, True, len(better) + 1),
+        (3, False, 9),
+    ]
+    folder = stage.store.trial_folder(TRIAL)
+    for one, text in zip(kept, (ACCEPTED, better, "not this"), strict=True):
+        assert (folder / str(one.file)).read_bytes() == f"{text}\n".encode()
+        assert one.sha256 == hashlib.sha256(f"{text}\n".encode()).hexdigest()
+    # The clock stopped at the one that counts.
+    assert record.seconds == kept[1].seconds
 
 
-@pytest.mark.parametrize("size", [2 << 20, (1 << 20) + 1])
-def test_a_submission_that_is_too_large_is_malformed(stage: Stage, size: int) -> None:
+@pytest.mark.parametrize("size", [2_000_000, (1 << 20) + 1])
+def test_a_submission_that_is_too_large_is_malformed_and_on_record(stage: Stage, size: int) -> None:
     record = stage.python(
         f"""
         import os, subprocess
@@ -230,7 +246,24 @@ def test_a_submission_that_is_too_large_is_malformed(stage: Stage, size: int) ->
         """
     )
     assert record.outcome is Outcome.MALFORMED_DIAGNOSIS
-    assert "1048576" in record.reason
+    assert f"{size} bytes; at most 1048576 are read" in record.reason
+    (one,) = stage.store.submissions(TRIAL)
+    assert (one.accepted, one.n_bytes) == (False, size)
+    assert (stage.store.trial_folder(TRIAL) / str(one.file)).stat().st_size == 1 << 20
+
+
+def test_a_submission_after_the_time_limit_changes_nothing_and_is_on_record(stage: Stage) -> None:
+    record = stage.bash(
+        f"""
+        trap 'echo "{ACCEPTED.replace('"', chr(92) + '"')}" | "$DIAGNOSE_BENCH_SUBMIT" >&2; exit' TERM
+        while :; do sleep 0.05; done
+        """,
+        time_limit_s=1.0,
+        confined=False,
+    )
+    assert (record.outcome, record.counted_submission) == (Outcome.TIME_LIMIT, None)
+    (one,) = stage.store.submissions(TRIAL)
+    assert (one.accepted, one.message) == (False, "The trial is over; nothing more is taken.")
 
 
 def test_garbage_alone_is_malformed_and_kept(stage: Stage) -> None:
