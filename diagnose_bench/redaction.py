@@ -55,41 +55,43 @@ class Redactor:
         """How many places were replaced so far."""
         return self._n
 
+    def fresh(self) -> Redactor:
+        """One that knows the same and has counted nothing."""
+        other = Redactor()
+        other._values = self._values
+        return other
+
+    def add(self, n: int) -> None:
+        """Count what another one has replaced."""
+        with self._lock:
+            self._n += n
+
     def text(self, text: str) -> str:
         """Replace each secret by ``[redacted:KIND]``; what stands around it stays."""
-        text = self.values_in(text)
+        if self._values is not None:
+            text = self._replaced(self._values, "environment", text)
         for kind, pattern in PATTERNS:
             text = self._replaced(pattern, kind, text)
         return text
-
-    def values_in(self, text: str) -> str:
-        """Replace the known values alone, and nothing that only looks like a secret."""
-        return text if self._values is None else self._replaced(self._values, "environment", text)
 
     def data(self, data: bytes) -> bytes:
         """Replace secrets in bytes; those that are no UTF-8 stay as they are."""
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
-    def has_value(self, data: bytes) -> bool:
-        """Whether a known value is in the bytes."""
-        text = data.decode("utf-8", "surrogateescape")
-        return self._values is not None and self._values.search(text) is not None
-
     def tree(self, value: Any) -> Any:
-        """Replace secrets in every text of a JSON value; the names of its fields stay."""
+        """Replace secrets in every text of a JSON value, the names of its fields included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list | tuple):
             return [self.tree(item) for item in value]
         if isinstance(value, dict):
-            return {name: self.tree(item) for name, item in value.items()}
+            return {self.text(str(name)): self.tree(item) for name, item in value.items()}
         return value
 
     def _replaced(self, pattern: re.Pattern[str], kind: str, text: str) -> str:
         text, n_found = pattern.subn(lambda match: _without_secret(match, kind), text)
         if n_found:
-            with self._lock:
-                self._n += n_found
+            self.add(n_found)
         return text
 
 
@@ -114,7 +116,8 @@ def _forms(value: str) -> set[str]:
     bare = value.strip()
     if len(bare) < MIN_VALUE:
         return set()
-    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], quote(bare, safe="")}
+    in_address = quote(bare, safe="", errors="surrogateescape")
+    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_address}
 
 
 def _expression(form: str) -> str:

@@ -6,18 +6,22 @@ the run goes on. Only a run folder that cannot be written ends the run.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from diagnose_bench.agents.base import Agent, AgentResult, TrialOver
+from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnoseBenchError, RunError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
+from diagnose_bench.redacted_answer import redacted_answer
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.store import RunStore
+from diagnose_bench.trajectory import write_trajectory
 from diagnose_bench.trial_session import Session, TrialLimits, now
 
 _KEPT_BYTES = 1 << 20
@@ -55,6 +59,7 @@ class _Ending:
     diagnosis: bytes | None = None
     repairs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    steps: tuple[AgentStep, ...] = ()
 
 
 def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: RunStore) -> TrialRecord:
@@ -68,9 +73,10 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
     folder = store.begin_trial(trial)
     started_at = now()
     observed = setting.open_sandbox is not None
+    redactor = Redactor.of_environment(os.environ)
     with ExitStack() as stack:
-        log = stack.enter_context(store.command_log(trial)) if observed else None
-        submissions = stack.enter_context(store.submission_log(trial))
+        log = stack.enter_context(store.command_log(trial, redactor)) if observed else None
+        submissions = stack.enter_context(store.submission_log(trial, redactor))
         session = Session(
             trial,
             task=setting.task,
@@ -79,6 +85,7 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
             log_folder=folder,
             hidden=setting.hidden,
             submissions=submissions,
+            redactor=redactor,
         )
         try:
             ending = _attend(agent, session, setting)
@@ -106,7 +113,38 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
         n_submissions=submissions.n_seen,
         counted_submission=None if ending.diagnosis is None else submissions.counted,
     )
-    store.write_trial(record, ending.diagnosis)
+    return _write(store, trial, agent, setting, record, ending, redactor, session.has_submission())
+
+
+def _write(
+    store: RunStore,
+    trial: PlannedTrial,
+    agent: Agent,
+    setting: TrialSetting,
+    record: TrialRecord,
+    ending: _Ending,
+    redactor: Redactor,
+    was_submitted: bool,
+) -> TrialRecord:
+    """Write what is left of a trial, without secrets; the record last, since it counts them."""
+    answer = None if ending.diagnosis is None else redacted_answer(ending.diagnosis, redactor)
+    events = tuple(
+        event.model_copy(update={"detail": redactor.text(event.detail)}) for event in record.boundary_events
+    )
+    record = record.model_copy(update={"reason": redactor.text(record.reason), "boundary_events": events})
+    write_trajectory(
+        store,
+        trial,
+        record,
+        agent=agent.info,
+        task=setting.task,
+        steps=ending.steps,
+        answer=answer,
+        was_submitted=was_submitted,
+        redactor=redactor,
+    )
+    record = record.model_copy(update={"n_redactions": redactor.n_redactions})
+    store.write_trial(record, answer)
     return record
 
 
@@ -121,7 +159,7 @@ def _attend(agent: Agent, session: Session, setting: TrialSetting) -> _Ending:
             session.close()
     if session.fault is not None:
         raise session.fault
-    return _conclude(session, result, setting)
+    return replace(_conclude(session, result, setting), steps=result.steps)
 
 
 def _work(agent: Agent, session: Session) -> AgentResult:

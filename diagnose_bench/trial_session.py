@@ -21,6 +21,7 @@ from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnosisError, SandboxEndedError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
 from diagnose_bench.store import CommandLog
 from diagnose_bench.submissions import KEPT_BYTES, SubmissionLog
@@ -52,12 +53,14 @@ class Session:
         log_folder: Path,
         hidden: tuple[Path, ...] = (),
         submissions: SubmissionLog | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.scenario_id = trial.scenario_id
         self.repeat = trial.repeat
         self.task = task
         self.log_folder = log_folder
         self.hidden = hidden
+        self.redactor = redactor or Redactor()
         self.n_turns = 0
         self.n_commands = 0
         self.limit_hit: Limit | None = None

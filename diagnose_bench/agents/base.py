@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from diagnose_bench.records import AgentInfo, Usage
+from diagnose_bench.redaction import Redactor
 
 GRACE_S = 5.0
 """What an agent gets, once a diagnosis is accepted, to end by itself or to hand in a better one."""
@@ -119,6 +120,8 @@ class TrialSession(Protocol):
     """Where a process agent's standard error is kept; out of the agent's own reach."""
     hidden: tuple[Path, ...]
     """Paths that a process agent must not see."""
+    redactor: Redactor
+    """What is written into ``log_folder`` goes through it first."""
 
     def time_left_s(self) -> float:
         """Seconds until the trial's time limit; never negative."""

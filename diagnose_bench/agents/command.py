@@ -89,7 +89,7 @@ class CommandAgent:
                     if self.confined:
                         raise
                     return AgentResult(error=f"The agent could not be started: {error}.")
-            _write_log(session.log_folder / "agent_stderr.log", end.errors)
+            _write_log(session.log_folder / "agent_stderr.log", session.redactor.data(end.errors))
         return AgentResult(final_output=end.output, error=_error(end))
 
     def _run(
