@@ -47,7 +47,7 @@ def test_a_key_is_in_no_file_and_is_counted(tmp_path: Path) -> None:
     assert errors == "I hold [redacted:environment] and [redacted:api-key]\n"
     answer = json.loads((folder / "diagnosis.json").read_bytes())
     assert answer["root_causes"][0]["reasoning"] == "seen with [redacted:environment] and [redacted:api-key]"
-    # One in the command, one in its output, two on standard error, two in the submission, two in the diagnosis.
+    # In the command, in its output, on standard error, in the submission, in the diagnosis.
     trial = json.loads((folder / "trial.json").read_bytes())
     assert trial["n_redactions"] == 1 + 1 + 2 + 2 + 2
     atif.Trajectory.model_validate_json((folder / "trajectory.json").read_bytes())
