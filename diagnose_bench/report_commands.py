@@ -1,4 +1,4 @@
-"""The recorded commands of a trial for the HTML report, cut to what one file can hold. Renders nothing itself."""
+"""The recorded commands of a trial for the HTML report, cut to what one file holds. Renders nothing."""
 
 from __future__ import annotations
 
