@@ -6,7 +6,7 @@ Shared by the run side, which writes them, and the score side, which reads them.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -52,8 +52,10 @@ class SandboxInfo(_Record):
     """Isolation of the shell and of the agent's own process.
 
     ``backend`` is None where no shell exists (imports, replays); ``agent_process`` is ``builtin`` for
-    agents of ours that run in the harness, ``confined`` (by bubblewrap), ``landlock`` (confined by it; names
-    of hidden files can be seen), ``unconfined``, or None where no agent process exists.
+    agents of ours and loops of ours around a model, which run in the harness, ``confined`` (by bubblewrap),
+    ``landlock`` (confined by it; names of hidden files can be seen), ``unconfined``, ``hosted`` (runs
+    elsewhere and never sees a file), ``person`` (sits at a machine that may hold truths), or None where no
+    agent process exists.
     """
 
     backend: str | None
@@ -89,6 +91,11 @@ class RunManifest(_Record):
     imported: bool = False
     """True for recorded answers: an absent trial is ``no_diagnosis``, not ``pending``."""
     host: dict[str, Any] = Field(default_factory=dict)
+    jobs: int | None = None
+    """Trials that went on at the same time. Not signed: each has its own sandbox, clock and limits, but on a
+    busy machine their seconds grow. None where no trial ran here."""
+    retries: int | None = None
+    """How often a trial that failed through our fault was run again at once."""
     version: str
     """diagnose_bench version that wrote the run."""
     started_at: str
@@ -106,6 +113,32 @@ class Usage(_Record):
     n_model_calls: int | None = None
     n_model_retries: int | None = None
     cost_usd: float | None = None
+    reported_by_agent: bool = False
+    """True where a program said so itself; False where we made the model calls and counted."""
+    problem: str = ""
+    """Why what a program reported is left out."""
+
+
+Count = Annotated[int, Field(strict=True, ge=0, le=10**12)]
+
+
+class ReportedUsage(_Record):
+    """What a program may write into the file that DIAGNOSE_BENCH_USAGE names, once its trial is done."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+
+    input_tokens: Count | None = None
+    """Tokens that its models were given, with the cached ones among them."""
+    output_tokens: Count | None = None
+    """Tokens that its models wrote, with the reasoning tokens among them."""
+    reasoning_tokens: Count | None = None
+    """Of the output tokens, those spent on reasoning."""
+    cached_tokens: Count | None = None
+    """Of the input tokens, those that the model's server had kept from before."""
+    n_model_calls: Count | None = None
+    """Calls of a model."""
+    cost_usd: Annotated[float, Field(strict=True, ge=0, le=10**9, allow_inf_nan=False)] | None = None
+    """What all of it cost, in US dollars."""
 
 
 class EventLayer(StrEnum):
@@ -208,3 +241,5 @@ class CommandRecord(_Record):
     sha256: str
     """Of the whole output, also of what was cut."""
     limit_hit: str | None = None
+    answered: bool = True
+    """False where the trial was over before the command ended, so that the agent never got its output."""

@@ -6,10 +6,17 @@ the run goes on. Only a run folder that cannot be written ends the run.
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+=======
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+>>>>>>> core5
 from pathlib import Path
 
 from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialOver
@@ -52,6 +59,48 @@ class TrialSetting:
     hidden: tuple[Path, ...] = ()
 
 
+class TrialStopped(Exception):
+    """The run was stopped while the trial went on; nothing is written about it."""
+
+
+class StopSwitch:
+    """Ends all trials of a run from another thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions: set[Session] = set()
+        self.is_set = False
+
+    def set(self) -> None:
+        """End the trials that go on, and those that are about to."""
+        with self._lock:
+            self.is_set = True
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.cancel()
+
+    @contextmanager
+    def over(self, session: Session) -> Iterator[None]:
+        """Keep a session within reach.
+
+        Raises
+        ------
+        TrialStopped
+            At the start or at the end, if the run is stopped.
+        """
+        with self._lock:
+            self._sessions.add(session)
+        try:
+            if self.is_set:
+                raise TrialStopped
+            yield
+        finally:
+            with self._lock:
+                self._sessions.discard(session)
+        if self.is_set:
+            raise TrialStopped
+
+
 @dataclass(frozen=True)
 class _Ending:
     outcome: Outcome
@@ -62,13 +111,21 @@ class _Ending:
     steps: tuple[AgentStep, ...] = ()
 
 
-def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: RunStore) -> TrialRecord:
+def run_trial(
+    trial: PlannedTrial,
+    agent: Agent,
+    setting: TrialSetting,
+    store: RunStore,
+    stop: StopSwitch | None = None,
+) -> TrialRecord:
     """Run one trial and write it down.
 
     Raises
     ------
     RunError
         The run folder cannot be written.
+    TrialStopped
+        `stop` was set meanwhile.
     """
     folder = store.begin_trial(trial)
     started_at = now()
@@ -87,6 +144,8 @@ def run_trial(trial: PlannedTrial, agent: Agent, setting: TrialSetting, store: R
             submissions=submissions,
             redactor=redactor,
         )
+        if stop is not None:
+            stack.enter_context(stop.over(session))
         try:
             ending = _attend(agent, session, setting)
         except RunError:

@@ -145,6 +145,13 @@ class Session:
         if self._sandbox is not None:
             self._sandbox.stop()
 
+    def cancel(self) -> None:
+        """End the trial at once: the run is stopped and the trial will be discarded."""
+        self._is_closed = True
+        self._end(None)
+        if self._sandbox is not None:
+            self._sandbox.stop()
+
     def run_command(self, command: str, timeout_s: float | None = None) -> CommandReply:
         """Run one command in the sandbox; a turn, unless model calls are counted.
 
@@ -161,8 +168,9 @@ class Session:
             if self.n_turns >= self._limits.max_turns:
                 self.limit_hit = self.limit_hit or Limit.TURNS
                 return CommandReply(TIME_TO_SUBMIT, NOT_RUN)
+            started_at = now()
             result = self._execute(command, timeout_s)
-        self._check_open()
+            self._record(command, started_at, result)
         told = left <= TURNS_TOLD and not self._counts_model_calls
         notices = (self._paths_notice(command), _turns_left(left) if told else "")
         return CommandReply(result.shown, result.exit_code, "\n".join(filter(None, notices)))
@@ -212,23 +220,8 @@ class Session:
         if self._sandbox is None or self._log is None:
             raise TrialOver("This trial has no shell.")
         bounded = min(self._sandbox.limits.command_time(timeout_s), max(self.time_left_s(), 0.1))
-        started_at = now()
         try:
-            result = self._sandbox.run(command, timeout_s=bounded)
-            self.n_commands += 1
-            self._log.append(
-                CommandRecord(
-                    n=self.n_commands,
-                    started_at=started_at,
-                    seconds=result.seconds,
-                    command=command.encode("utf-8", "replace").decode(),
-                    exit_code=result.exit_code,
-                    n_bytes=result.n_bytes,
-                    output=result.shown.decode("utf-8", "replace"),
-                    sha256=result.sha256,
-                    limit_hit=result.limit_hit,
-                )
-            )
+            return self._sandbox.run(command, timeout_s=bounded)
         except SandboxEndedError as error:
             # A trial that is unscored is run again: nobody may get one by breaking the shell.
             self.broken = str(error)
@@ -237,7 +230,37 @@ class Session:
         except Exception as error:
             self._fail(error)
             raise TrialOver("The harness failed; the trial is over.") from error
-        return result
+
+    def _record(self, command: str, started_at: str, result: ExecResult) -> None:
+        """Write down a command and its output; an output that comes after the end is not handed over.
+
+        Raises
+        ------
+        TrialOver
+            The trial is over by now.
+        """
+        self.n_commands += 1
+        is_over = self.is_over()
+        record = CommandRecord(
+            n=self.n_commands,
+            started_at=started_at,
+            seconds=result.seconds,
+            command=command.encode("utf-8", "replace").decode(),
+            exit_code=result.exit_code,
+            n_bytes=result.n_bytes,
+            output=result.shown.decode("utf-8", "replace"),
+            sha256=result.sha256,
+            limit_hit=result.limit_hit,
+            answered=not is_over,
+        )
+        try:
+            if self._log is not None:
+                self._log.append(record)
+        except Exception as error:
+            self._fail(error)
+            raise TrialOver("The harness failed; the trial is over.") from error
+        if is_over:
+            self._check_open()
 
     def submit(self, data: bytes) -> SubmitReply:
         """Hand in the diagnosis; the last one that is accepted counts (`TrialSession.submit`)."""

@@ -6,10 +6,11 @@ suite or the run folder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from diagnose_bench.records import AgentInfo, Usage
 from diagnose_bench.redaction import Redactor
@@ -184,6 +185,35 @@ class TrialSession(Protocol):
         The first accepted one ends the shell and begins the ``GRACE_S`` seconds in which a further accepted
         one replaces it; of all, the last one accepted counts. Each is kept, also one that is refused.
         """
+        ...
+
+
+@runtime_checkable
+class CheckedAgent(Protocol):
+    """An agent that can tell before the first trial that it cannot work."""
+
+    def check(self) -> None:
+        """Look once, before a run's first trial.
+
+        Raises
+        ------
+        UsageError
+            It cannot work as it was named: a wrong key, an unknown model. The run does not start.
+        """
+        ...
+
+
+@runtime_checkable
+class ProgramAgent(Protocol):
+    """An agent with a process of its own on this machine, to be kept from truths and runs."""
+
+    argv: tuple[str, ...]
+    """Its command line; what it names has to stay visible."""
+    cover: str
+    """``landlock`` where that covers its process, once it is settled."""
+
+    def try_to_confine(self, hidden: Sequence[Path]) -> bool:
+        """Find out whether its process can be confined on this machine, and settle it."""
         ...
 
 

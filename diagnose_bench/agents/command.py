@@ -21,6 +21,7 @@ from pathlib import Path
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
 from diagnose_bench.agents.process import NotStarted, ProcessEnd, run_process
 from diagnose_bench.agents.socket_server import TrialServer
+from diagnose_bench.agents.usage_file import USAGE_VARIABLE, read_usage
 from diagnose_bench.errors import SandboxError, UsageError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
@@ -83,14 +84,16 @@ class CommandAgent:
             with TrialServer(tools, session, marker=f"{_VARIABLES[0]}={task}") as server:
                 values = (str(task), str(server.shell), str(server.submit))
                 env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), "PWD": str(work)}
+                env[USAGE_VARIABLE] = str(folder / "usage.json")
                 try:
                     end = self._run(session, server, folder, work, env)
                 except NotStarted as error:
                     if self.confined:
                         raise
                     return AgentResult(error=f"The agent could not be started: {error}.")
+            usage = read_usage(folder / "usage.json")
             _write_log(session.log_folder / "agent_stderr.log", session.redactor.data(end.errors))
-        return AgentResult(final_output=end.output, error=_error(end))
+        return AgentResult(final_output=end.output, error=_error(end), usage=usage)
 
     def _run(
         self,

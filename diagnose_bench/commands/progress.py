@@ -28,6 +28,7 @@ class TerminalProgress:
         self._bar: Any = None
         self._task: Any = None
         self._label = ""
+        self._running: dict[PlannedTrial, None] = {}
         self._told: set[tuple[str, Outcome]] = set()
         if sys.stderr.isatty():
             from rich.console import Console
@@ -58,26 +59,36 @@ class TerminalProgress:
     def begin(self, label: str, n_trials: int, n_done: int) -> None:
         """A run starts; so many of its trials are finished already."""
         self._label = label
+        self._running.clear()
         if self._bar is not None:
             self._task = self._bar.add_task(
                 visible(label, keep_lines=False)[:40], total=n_trials, completed=n_done, trial=""
             )
 
     def trial_started(self, trial: PlannedTrial) -> None:
-        """Name the trial that is running."""
-        if self._bar is not None:
-            self._bar.update(self._task, trial=f"{trial.scenario_id} repeat {trial.repeat}")
+        """Name the trial that is running, or say how many are."""
+        self._running[trial] = None
+        self._show(advance=0)
 
     def trial_ended(self, record: TrialRecord) -> None:
         """Count a trial, and tell the first one that ended in a way of its own without a diagnosis."""
-        if self._bar is not None:
-            self._bar.update(self._task, advance=1, trial="")
+        self._running.pop(PlannedTrial(scenario_id=record.scenario_id, repeat=record.repeat), None)
+        self._show(advance=1)
         if record.outcome in _TOLD_ONCE and (self._label, record.outcome) not in self._told:
             self._told.add((self._label, record.outcome))
             self.note(
                 f"{self._label}: {record.scenario_id}, repeat {record.repeat}: {record.outcome}: "
                 f"{record.reason} (Told once; trial.json has the reason of each trial.)"
             )
+
+    def _show(self, *, advance: int) -> None:
+        if self._bar is None:
+            return
+        trials = list(self._running)
+        text = f"{len(trials)} at the same time" if trials else ""
+        if len(trials) == 1:
+            text = f"{trials[0].scenario_id} repeat {trials[0].repeat}"
+        self._bar.update(self._task, advance=advance, trial=text)
 
     def note(self, message: str) -> None:
         """Print something a person should know, above the bar."""

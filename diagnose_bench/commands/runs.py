@@ -112,6 +112,10 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Folder of the run (default: runs/<suite>-<agent>-<time>)."),
     ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", help="Trials that go on at the same time.")] = 1,
+    retries: Annotated[
+        int, typer.Option(metavar="N", help="Run a trial that failed through our own fault again, so often.")
+    ] = 2,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check and plan; run nothing, write nothing.")
@@ -163,6 +167,8 @@ def run(
         repair=not no_repair,
         scenarios=tuple(scenario or ()),
         sandbox=sandbox,
+        jobs=jobs,
+        retries=retries,
         resume=resume,
         dry_run=dry_run,
         baselines=baselines,

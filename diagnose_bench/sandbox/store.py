@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 import tempfile
+import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
@@ -76,6 +77,8 @@ def _temporary_places() -> list[Path]:
 class SnapshotStore:
     """Copies of snapshots for sandboxes; a context manager that removes them all.
 
+    Different snapshots may be copied and removed in several threads at the same time.
+
     Parameters
     ----------
     folder : Path or None
@@ -94,6 +97,7 @@ class SnapshotStore:
         self.folder = folder.resolve()
         self._staged: dict[tuple[Path, str | None], Path] = {}
         self._marks: dict[Path, dict[str, _Mark]] = {}
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -143,11 +147,11 @@ class SnapshotStore:
                         f"{error.filename or snapshot}: cannot be copied for the sandbox: {error.strerror}."
                     ) from error
                 raise
-            self._staged[key] = copy
             marks = _marks_of(copy)
             for path, (_, sha256) in hashes.items():
                 marks[path] = replace(marks[path], sha256=sha256)
-            self._marks[copy] = marks
+            with self._lock:
+                self._staged[key], self._marks[copy] = copy, marks
         return self._staged[key]
 
     def check(self, staged: Path) -> None:
@@ -188,11 +192,13 @@ class SnapshotStore:
 
     def remove(self, staged: Path) -> None:
         """Remove one copy; a second call does nothing."""
-        for key, path in list(self._staged.items()):
-            if path == staged:
+        with self._lock:
+            keys = [key for key, path in self._staged.items() if path == staged]
+            for key in keys:
                 del self._staged[key]
-                del self._marks[path]
-                remove_tree(path.parent)
+                del self._marks[staged]
+        if keys:
+            remove_tree(staged.parent)
 
     def close(self) -> None:
         """Remove all copies, and the folder if it is the store's own."""

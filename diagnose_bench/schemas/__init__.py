@@ -67,6 +67,18 @@ def _command() -> dict[str, Any]:
     return CommandRecord.model_json_schema()
 
 
+def _submission() -> dict[str, Any]:
+    from diagnose_bench.records import SubmissionRecord
+
+    return SubmissionRecord.model_json_schema()
+
+
+def _usage() -> dict[str, Any]:
+    from diagnose_bench.records import ReportedUsage
+
+    return ReportedUsage.model_json_schema()
+
+
 def _scorecard() -> dict[str, Any]:
     from diagnose_bench.documents import versioned_schema
     from diagnose_bench.scorecard import Scorecard
@@ -83,8 +95,10 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "run": _run,
     "scorecard": _scorecard,
     "snapshot": _snapshot,
+    "submission": _submission,
     "suite": _suite,
     "trial": _trial,
+    "usage": _usage,
 }
 
 

@@ -29,6 +29,7 @@ from diagnose_bench.records import (
     SandboxInfo,
     SuiteInfo,
     TrialRecord,
+    Usage,
 )
 from diagnose_bench.run_shells import RunShells
 from diagnose_bench.sandbox.agent_process import agent_hidden_paths
@@ -264,6 +265,50 @@ def test_a_submission_after_the_time_limit_changes_nothing_and_is_on_record(stag
     assert (record.outcome, record.counted_submission) == (Outcome.TIME_LIMIT, None)
     (one,) = stage.store.submissions(TRIAL)
     assert (one.accepted, one.message) == (False, "The trial is over; nothing more is taken.")
+
+
+def test_what_a_program_reports_of_its_tokens_and_cost_is_kept_as_its_own_word(stage: Stage) -> None:
+    record = stage.bash(
+        f"""
+        echo '{{"input_tokens": 1200, "output_tokens": 90, "cost_usd": 0.25, "model": "mine"}}' \
+            >"$DIAGNOSE_BENCH_USAGE"
+        echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT"
+        """
+    )
+    assert record.usage == Usage(input_tokens=1200, output_tokens=90, cost_usd=0.25, reported_by_agent=True)
+
+
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        ("echo '{\"input_tokens\": -1}' >$F", "$.input_tokens"),
+        ("echo '{\"input_tokens\": 1.5}' >$F", "$.input_tokens"),
+        ("echo '{\"cost_usd\": NaN}' >$F", "$.cost_usd"),
+        ('echo \'{"cost_usd": "1"}\' >$F', "$.cost_usd"),
+        ("echo '[1]' >$F", "$"),
+        ("echo nonsense >$F", "it is not JSON"),
+        ("head -c 70000 /dev/zero >$F", "larger than 65536 bytes"),
+        ("mkfifo $F", "no regular file"),
+        ("mkdir $F", "no regular file"),
+        ("ln -s /etc/passwd $F", "cannot be read"),
+    ],
+)
+def test_a_report_of_usage_that_cannot_be_understood_is_left_out_and_harms_nothing(
+    stage: Stage, script: str, reason: str
+) -> None:
+    submit = f"""echo '{ACCEPTED}' | "$DIAGNOSE_BENCH_SUBMIT" """
+    record = stage.bash(f'F="$DIAGNOSE_BENCH_USAGE"; {script}; {submit}')
+    assert record.outcome is Outcome.DIAGNOSED
+    assert (record.usage.input_tokens, record.usage.cost_usd, record.usage.reported_by_agent) == (
+        None,
+        None,
+        False,
+    )
+    assert reason in record.usage.problem
+
+
+def test_without_a_report_nothing_is_known_of_its_usage(stage: Stage) -> None:
+    assert stage.bash("true").usage == Usage()
 
 
 def test_garbage_alone_is_malformed_and_kept(stage: Stage) -> None:

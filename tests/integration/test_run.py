@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from small_suite import CULPRITS, SCENARIO_IDS, write_small_suite
 
-from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
+from diagnose_bench.agents.base import AgentKind, AgentResult, TrialOver, TrialSession
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import DigestMismatchError, RunError, SuiteError, UsageError
 from diagnose_bench.outcome import Outcome
@@ -165,6 +166,40 @@ def test_our_own_fault_is_unscored_the_run_goes_on_and_resume_mends_it(suite: Su
     folder = tmp_path / "run" / "trials" / "scenario-001" / "2"
     assert json.loads((folder / "trial.1.json").read_text())["outcome"] == "harness_error"
     assert json.loads((folder / "trial.json").read_text())["outcome"] == "diagnosed"
+
+
+def test_an_output_that_comes_after_the_submission_is_marked_as_never_given(
+    suite: Suite, tmp_path: Path
+) -> None:
+    class Hasty(Careful):
+        def diagnose(self, session: TrialSession) -> AgentResult:
+            scratch = session._sandbox.scratch  # type: ignore[attr-defined]
+            session.run_command("echo before")
+            script = "touch /scratch/on; while [ ! -e /scratch/off ]; do sleep 0.05; done; echo after"
+            told: list[str] = []
+
+            def run_another() -> None:
+                try:
+                    session.run_command(script)
+                except TrialOver as over:
+                    told.append(str(over))
+
+            thread = threading.Thread(target=run_another)
+            thread.start()
+            while not (scratch / "on").exists():
+                time.sleep(0.02)
+            session.submit(b"[]")
+            (scratch / "off").touch()
+            thread.join()
+            assert told == ["A diagnosis was submitted; no more commands are run."]
+            return AgentResult()
+
+    chosen = options(repeats=1, scenarios=("1",))
+    trial = run_suite(suite, Hasty(), chosen, tmp_path / "run").manifest.plan[0]
+    assert [(one.output, one.answered) for one in RunStore.open(tmp_path / "run").commands(trial)] == [
+        ("before\n", True),
+        ("after\n", False),
+    ]
 
 
 def test_a_complete_run_resumed_runs_nothing(suite: Suite, tmp_path: Path) -> None:
