@@ -6,17 +6,11 @@ the run goes on. Only a run folder that cannot be written ends the run.
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field, replace
-=======
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
->>>>>>> core5
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialOver
