@@ -339,6 +339,7 @@ def _final_metrics(record: TrialRecord, n_steps: int) -> dict[str, Any]:
                 "n_model_calls": usage.n_model_calls,
                 "n_model_retries": usage.n_model_retries,
                 "reasoning_tokens": usage.reasoning_tokens,
+                "reported_by_agent": usage.reported_by_agent,
             },
         }
     )
