@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from diagnose_bench.inventory import Inventory
 from diagnose_bench.records import AgentInfo, Usage
 from diagnose_bench.redaction import Redactor
 
@@ -142,6 +143,20 @@ class TrialSession(Protocol):
 
     def grace_left_s(self) -> float:
         """Seconds in which the agent may still end by itself once the trial is over; 0 to stop it now."""
+        ...
+
+    def stop_command(self) -> None:
+        """End the command that runs, called from another thread; the trial goes on."""
+        ...
+
+    def inventory(self) -> Inventory:
+        """The objects that the snapshot knows, to complete names with; empty where there is no snapshot.
+
+        Raises
+        ------
+        SuiteError
+            A file of the snapshot cannot be read.
+        """
         ...
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
     Parameters
     ----------
     spec : str
-        ``baseline:NAME``, ``replay:DIR``, or a command line.
+        ``baseline:NAME``, ``replay:DIR``, ``human``, or a command line.
     name : str, optional
         What a program is called in results; the command line by default.
 
@@ -31,6 +31,10 @@ def make_agent(spec: str, *, name: str | None = None) -> Agent:
     >>> make_agent("baseline:empty").kind
     'builtin'
     """
+    if spec == "human":
+        from diagnose_bench.agents.human import make_human_agent
+
+        return make_human_agent(name)
     prefix, colon, rest = spec.partition(":")
     if spec == "baseline:constant":
         raise UsageError(

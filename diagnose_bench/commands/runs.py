@@ -82,7 +82,9 @@ def demo(
 def run(
     agent: Annotated[
         str,
-        typer.Option(metavar="AGENT", help="baseline:NAME, replay:DIR, or the command line of any program."),
+        typer.Option(
+            metavar="AGENT", help="baseline:NAME, replay:DIR, human, or the command line of any program."
+        ),
     ],
     suite: SuiteOption = BUNDLED_SUITE,
     scenario: Annotated[
@@ -178,7 +180,7 @@ def run(
         null_snapshot=null_snapshot,
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name)
-    with TerminalProgress() as progress:
+    with TerminalProgress(bar=made.kind != "person") as progress:
         summary = run_suite(loaded, made, options, out or default_out(loaded, made.info.name), progress)
     if format_ is Format.JSON:
         print_json(_summary_json(summary, dry_run))
