@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from diagnose_bench.entity import Entity
 from diagnose_bench.inventory import Inventory
@@ -118,6 +118,15 @@ def seconds_between(start: str, end: str) -> float | None:
         return (datetime.fromisoformat(end) - datetime.fromisoformat(start)).total_seconds()
     except (ValueError, TypeError):
         return None
+
+
+def later(start: str, seconds: float) -> str:
+    """A recorded time and so many seconds, as a time; empty where it is no time."""
+    try:
+        end = datetime.fromisoformat(start) + timedelta(seconds=seconds)
+    except (ValueError, OverflowError):
+        return ""
+    return end.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _names_in(output: str) -> dict[str, None]:
