@@ -17,7 +17,18 @@ import typer
 from typer.core import TyperGroup
 
 from diagnose_bench import __version__
-from diagnose_bench.commands import comparing, data, mcp, querying, reporting, runs, shell, toolbox
+from diagnose_bench.commands import (
+    comparing,
+    data,
+    exporting,
+    mcp,
+    querying,
+    reporting,
+    runs,
+    shell,
+    toolbox,
+    transcripts,
+)
 from diagnose_bench.commands.common import (
     EXIT_INCOMPLETE,
     EXIT_USAGE,
@@ -91,6 +102,8 @@ def root(
 
 runs.add_to(app)
 reporting.add_to(app)
+transcripts.add_to(app)
+exporting.add_to(app)
 comparing.add_to(app)
 querying.add_to(app)
 shell.add_to(app)

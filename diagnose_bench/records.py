@@ -208,6 +208,8 @@ class TrialRecord(_Record):
     """How often the agent handed something in; ``submissions.jsonl`` has each."""
     counted_submission: int | None = None
     """Number of the submission that counts; None where none was accepted."""
+    n_redactions: int = 0
+    """Places in the trial's files where a secret was replaced."""
 
 
 class SubmissionRecord(_Record):

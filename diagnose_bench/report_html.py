@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from diagnose_bench.outcome import Outcome, Verdict
-from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
+from diagnose_bench.records import BoundaryEvent, PlannedTrial
 from diagnose_bench.report import (
     LIMITS,
     VERDICT_MARKS,
@@ -29,6 +28,7 @@ from diagnose_bench.report import (
     signatures,
 )
 from diagnose_bench.report_boundary import event_counts, events_by_weight
+from diagnose_bench.report_commands import Budget, commands_of, cut
 from diagnose_bench.report_cost import costs_of
 from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.report_statistics import (
@@ -39,6 +39,7 @@ from diagnose_bench.report_statistics import (
     spread_words,
     table_title,
 )
+from diagnose_bench.report_transcript import Timelines
 from diagnose_bench.report_words import CLASS_MEANINGS, RULE_MEANINGS
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, Statistic
@@ -47,11 +48,6 @@ from diagnose_bench.text import count_text, visible
 MAX_ENTITIES = 50
 MAX_EVENTS = 50
 MAX_EVIDENCE = 5
-MAX_COMMANDS = 40
-MAX_COMMAND_TEXT = 2_000
-MAX_OUTPUT_TEXT = 3_000
-MAX_TRIAL_TEXT = 40_000
-MAX_REPORT_TEXT = 12_000_000
 _MAX_NAME = 300
 _SLUGS: dict[Verdict | None, str] = {
     Verdict.SAFE_PASS: "safe",
@@ -60,13 +56,6 @@ _SLUGS: dict[Verdict | None, str] = {
     Verdict.RUNTIME_ERROR: "error",
     None: "none",
 }
-
-
-@dataclass
-class _Budget:
-    """How much recorded text the whole file may still take."""
-
-    left: int = MAX_REPORT_TEXT
 
 
 def report_html(report: Report) -> str:
@@ -86,7 +75,8 @@ def report_html(report: Report) -> str:
         lstrip_blocks=True,
     )
     environment.filters["lines"] = _lines
-    budget = _Budget()
+    budget = Budget()
+    timelines = Timelines()
     return environment.get_template("report.html.j2").render(
         suite=report.agents[0].scorecard.suite,
         cards=[_card(agent) for agent in report.agents],
@@ -96,7 +86,7 @@ def report_html(report: Report) -> str:
         heat=_heat_map(report),
         methods=methods(report),
         sure=[_sure(agent) for agent in report.agents if agent.scorecard.variance is not None],
-        agents=[_agent(agent, index, budget) for index, agent in enumerate(report.agents)],
+        agents=[_agent(agent, index, budget, timelines) for index, agent in enumerate(report.agents)],
         verdicts=[
             {
                 "slug": _SLUGS[verdict],
@@ -279,7 +269,7 @@ def _mark(trial: TrialScore) -> dict[str, str]:
     }
 
 
-def _agent(agent: ReportAgent, index: int, budget: _Budget) -> dict[str, Any]:
+def _agent(agent: ReportAgent, index: int, budget: Budget, timelines: Timelines) -> dict[str, Any]:
     return {
         "label": agent.label,
         "scenarios": [
@@ -291,14 +281,20 @@ def _agent(agent: ReportAgent, index: int, budget: _Budget) -> dict[str, Any]:
                 "n_root_causes": scenario.n_root_causes,
                 "split": scenario.split,
                 "refused": scenario.truth_refused,
-                "trials": [_trial(agent, scenario, trial, budget) for trial in scenario.trials],
+                "trials": [
+                    {
+                        **_trial(agent, scenario, trial, budget),
+                        "timeline": timelines.of(agent, scenario, trial),
+                    }
+                    for trial in scenario.trials
+                ],
             }
             for scenario in agent.scorecard.scenarios
         ],
     }
 
 
-def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budget: _Budget) -> dict[str, Any]:
+def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budget: Budget) -> dict[str, Any]:
     planned = PlannedTrial(scenario_id=scenario.scenario_id, repeat=trial.repeat)
     return {
         **_mark(trial),
@@ -322,7 +318,7 @@ def _trial(agent: ReportAgent, scenario: ScenarioScore, trial: TrialScore, budge
         "n_turns": trial.n_turns,
         "seconds": f"{trial.seconds:.0f}",
         "has_diagnosis": trial.outcome is Outcome.DIAGNOSED,
-        **_commands(agent, planned, trial, budget),
+        **commands_of(agent, planned, trial, budget),
     }
 
 
@@ -357,8 +353,8 @@ def _sum(scenario: ScenarioScore, trial: TrialScore) -> str:
 
 def _entity(entity: EntityScore) -> dict[str, Any]:
     return {
-        "raw": _cut(entity.raw, _MAX_NAME)[0],
-        "entity": None if entity.entity is None else _cut(entity.entity, _MAX_NAME)[0],
+        "raw": cut(entity.raw, _MAX_NAME)[0],
+        "entity": None if entity.entity is None else cut(entity.entity, _MAX_NAME)[0],
         "class_": entity.class_,
         "class_word": entity.class_.replace("_", " "),
         "rule": entity.rule,
@@ -367,7 +363,7 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "hops": "" if entity.distance is None else str(entity.distance),
         "grounds": grounds_text(entity, MAX_EVIDENCE),
         # The columns say it all of these two.
-        "message": "" if entity.class_ in ("root_cause", "victim") else _cut(entity.message, _MAX_NAME)[0],
+        "message": "" if entity.class_ in ("root_cause", "victim") else cut(entity.message, _MAX_NAME)[0],
     }
 
 
@@ -380,42 +376,6 @@ def _event(event: BoundaryEvent) -> dict[str, Any]:
         "detail": event.detail,
         "confidence": event.confidence.value,
     }
-
-
-def _commands(
-    agent: ReportAgent, planned: PlannedTrial, trial: TrialScore, budget: _Budget
-) -> dict[str, Any]:
-    shown: list[dict[str, Any]] = []
-    n_left, room = 0, MAX_TRIAL_TEXT
-    for record in agent.store.commands(planned):
-        if len(shown) >= MAX_COMMANDS or room <= 0 or budget.left <= 0:
-            n_left += 1
-            continue
-        entry = _command(record, min(room, MAX_OUTPUT_TEXT))
-        used = len(entry["command"]) + len(entry["output"])
-        room -= used
-        budget.left -= used
-        shown.append(entry)
-    return {"commands": shown, "n_commands": trial.n_commands, "n_commands_left": n_left}
-
-
-def _command(record: CommandRecord, room: int) -> dict[str, Any]:
-    command, command_cut = _cut(record.command, MAX_COMMAND_TEXT)
-    output, output_cut = _cut(record.output, room)
-    return {
-        "n": record.n,
-        "command": command,
-        "output": output,
-        "exit_code": record.exit_code,
-        "seconds": f"{record.seconds:.1f}",
-        "n_bytes": record.n_bytes,
-        "is_cut": command_cut or output_cut,
-        "limit_hit": record.limit_hit,
-    }
-
-
-def _cut(text: str, room: int) -> tuple[str, bool]:
-    return (text, False) if len(text) <= room else (text[:room] + "…", True)
 
 
 def _warnings(report: Report) -> list[dict[str, Any]]:

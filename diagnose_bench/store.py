@@ -18,6 +18,7 @@ from typing import IO
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError, UsageError
 from diagnose_bench.files import canonical_json, pretty_json, read_bytes, write_atomic
 from diagnose_bench.records import CommandRecord, PlannedTrial, RunManifest, SubmissionRecord, TrialRecord
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.run_format import (
     MANIFEST,
     check_ids,
@@ -36,8 +37,9 @@ _MAX_LINE = 4 << 20
 class CommandLog:
     """commands.jsonl of one trial, appended to while the trial goes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, redactor: Redactor) -> None:
         self._path = path
+        self._redactor = redactor
         try:
             self._file: IO[bytes] = path.open("ab")
         except OSError as error:
@@ -52,13 +54,15 @@ class CommandLog:
         self.close()
 
     def append(self, record: CommandRecord) -> None:
-        """Write one line.
+        """Write one line, without the secrets in its texts; size and digest stay those of the whole output.
 
         Raises
         ------
         RunError
             The line cannot be written (disk full).
         """
+        texts = {"command": self._redactor.text(record.command), "output": self._redactor.text(record.output)}
+        record = record.model_copy(update=texts)
         try:
             self._file.write(canonical_json(record.model_dump(mode="json")) + b"\n")
             self._file.flush()
@@ -295,13 +299,13 @@ class RunStore:
                 f"{path}: cannot read the command record: {error.strerror}. Check its permissions."
             ) from error
 
-    def command_log(self, trial: PlannedTrial) -> CommandLog:
+    def command_log(self, trial: PlannedTrial, redactor: Redactor | None = None) -> CommandLog:
         """The file that the trial's commands go to."""
-        return CommandLog(self.trial_folder(trial) / "commands.jsonl")
+        return CommandLog(self.trial_folder(trial) / "commands.jsonl", redactor or Redactor())
 
-    def submission_log(self, trial: PlannedTrial) -> SubmissionLog:
+    def submission_log(self, trial: PlannedTrial, redactor: Redactor | None = None) -> SubmissionLog:
         """Where everything goes that the trial's agent hands in."""
-        return SubmissionLog(self.trial_folder(trial))
+        return SubmissionLog(self.trial_folder(trial), redactor or Redactor())
 
     def submissions(self, trial: PlannedTrial) -> Iterator[SubmissionRecord]:
         """Everything that was handed in during a trial, accepted or not, one at a time.

@@ -15,6 +15,8 @@ from types import TracebackType
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
 from diagnose_bench.files import canonical_json, remedy_of, sha256_of_bytes, write_atomic
 from diagnose_bench.records import SubmissionRecord
+from diagnose_bench.redacted_answer import redacted_answer
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.run_format import parse_line
 
 SUBMISSIONS = "submissions.jsonl"
@@ -33,10 +35,13 @@ class SubmissionLog:
     ----------
     folder : Path
         The trial's.
+    redactor : Redactor
+        Takes secrets out of what is kept; sizes and digests stay those of what came.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, redactor: Redactor) -> None:
         self._folder = folder
+        self._redactor = redactor
         self._path = folder / SUBMISSIONS
         self._lock = threading.Lock()
         self._is_closed = False
@@ -70,14 +75,14 @@ class SubmissionLog:
                 at=at,
                 seconds=seconds,
                 accepted=accepted,
-                message=message[:_MESSAGE_LENGTH],
+                message=self._redactor.text(message)[:_MESSAGE_LENGTH],
                 n_bytes=len(data),
                 sha256=sha256_of_bytes(data),
                 file=file,
             )
             if file is not None:
                 try:
-                    write_atomic(self._folder / file, data[:KEPT_BYTES])
+                    write_atomic(self._folder / file, redacted_answer(data[:KEPT_BYTES], self._redactor))
                 except DiagnoseBenchError as error:
                     raise RunError(str(error)) from error
             if self.n_seen <= KEPT_LINES:

@@ -6,19 +6,23 @@ the run goes on. Only a run folder that cannot be written ends the run.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from diagnose_bench.agents.base import Agent, AgentResult, TrialFailed, TrialOver
+from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialFailed, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnoseBenchError, RunError, UsageError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
+from diagnose_bench.redacted_answer import redacted_answer
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.store import RunStore
+from diagnose_bench.trajectory import write_trajectory
 from diagnose_bench.trial_session import Session, TrialLimits, now
 
 _KEPT_BYTES = 1 << 20
@@ -98,6 +102,7 @@ class _Ending:
     diagnosis: bytes | None = None
     repairs: tuple[str, ...] = ()
     usage: Usage = field(default_factory=Usage)
+    steps: tuple[AgentStep, ...] = ()
 
 
 def run_trial(
@@ -121,9 +126,10 @@ def run_trial(
     folder = store.begin_trial(trial)
     started_at = now()
     observed = setting.open_sandbox is not None
+    redactor = Redactor.of_environment(os.environ)
     with ExitStack() as stack:
-        log = stack.enter_context(store.command_log(trial)) if observed else None
-        submissions = stack.enter_context(store.submission_log(trial))
+        log = stack.enter_context(store.command_log(trial, redactor)) if observed else None
+        submissions = stack.enter_context(store.submission_log(trial, redactor))
         session = Session(
             trial,
             task=setting.task,
@@ -132,6 +138,7 @@ def run_trial(
             log_folder=folder,
             hidden=setting.hidden,
             submissions=submissions,
+            redactor=redactor,
         )
         if stop is not None:
             stack.enter_context(stop.over(session))
@@ -141,10 +148,12 @@ def run_trial(
             raise
         except Exception as error:
             known = isinstance(error, DiagnoseBenchError)
+            failed = error if isinstance(error, TrialFailed) else None
             ending = _Ending(
                 Outcome.HARNESS_ERROR,
                 str(error) if known else f"{type(error).__name__}: {error}",
-                usage=error.usage if isinstance(error, TrialFailed) else Usage(),
+                usage=failed.usage if failed else Usage(),
+                steps=failed.steps if failed else (),
             )
     record = TrialRecord(
         scenario_id=trial.scenario_id,
@@ -163,7 +172,38 @@ def run_trial(
         n_submissions=submissions.n_seen,
         counted_submission=None if ending.diagnosis is None else submissions.counted,
     )
-    store.write_trial(record, ending.diagnosis)
+    return _write(store, trial, agent, setting, record, ending, redactor, session.has_submission())
+
+
+def _write(
+    store: RunStore,
+    trial: PlannedTrial,
+    agent: Agent,
+    setting: TrialSetting,
+    record: TrialRecord,
+    ending: _Ending,
+    redactor: Redactor,
+    was_submitted: bool,
+) -> TrialRecord:
+    """Write what is left of a trial, without secrets; the record last, since it counts them."""
+    answer = None if ending.diagnosis is None else redacted_answer(ending.diagnosis, redactor)
+    events = tuple(
+        event.model_copy(update={"detail": redactor.text(event.detail)}) for event in record.boundary_events
+    )
+    record = record.model_copy(update={"reason": redactor.text(record.reason), "boundary_events": events})
+    write_trajectory(
+        store,
+        trial,
+        record,
+        agent=agent.info,
+        task=setting.task,
+        steps=ending.steps,
+        answer=answer,
+        was_submitted=was_submitted,
+        redactor=redactor,
+    )
+    record = record.model_copy(update={"n_redactions": redactor.n_redactions})
+    store.write_trial(record, answer)
     return record
 
 
@@ -178,7 +218,7 @@ def _attend(agent: Agent, session: Session, setting: TrialSetting) -> _Ending:
             session.close()
     if session.fault is not None:
         raise session.fault
-    return _conclude(session, result, setting)
+    return replace(_conclude(session, result, setting), steps=result.steps)
 
 
 def _work(agent: Agent, session: Session) -> AgentResult:

@@ -19,8 +19,10 @@ from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.diagnosis import validate_submission
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnosisError, SandboxEndedError
+from diagnose_bench.inventory import Inventory
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import BoundaryEvent, CommandRecord, PlannedTrial
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.sandbox.base import ExecResult, Sandbox
 from diagnose_bench.store import CommandLog
 from diagnose_bench.submissions import KEPT_BYTES, SubmissionLog
@@ -52,12 +54,14 @@ class Session:
         log_folder: Path,
         hidden: tuple[Path, ...] = (),
         submissions: SubmissionLog | None = None,
+        redactor: Redactor | None = None,
     ) -> None:
         self.scenario_id = trial.scenario_id
         self.repeat = trial.repeat
         self.task = task
         self.log_folder = log_folder
         self.hidden = hidden
+        self.redactor = redactor or Redactor()
         self.n_turns = 0
         self.n_commands = 0
         self.limit_hit: Limit | None = None
@@ -132,6 +136,15 @@ class Session:
         if until is None or self._is_closed:
             return 0.0
         return max(0.0, min(until - time.monotonic(), self.time_left_s()))
+
+    def stop_command(self) -> None:
+        """End the command that runs; the trial goes on."""
+        if self._sandbox is not None:
+            self._sandbox.cancel()
+
+    def inventory(self) -> Inventory:
+        """The objects of the snapshot, read anew at each call."""
+        return Inventory.none() if self._sandbox is None else Inventory.load(self._sandbox.snapshot)
 
     def close(self) -> None:
         """Take nothing more and end a command that still runs; the agent has ended."""

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
 from diagnose_bench.errors import DiagnoseBenchError
+from diagnose_bench.inventory import Inventory
 from diagnose_bench.records import AgentInfo, Usage
+from diagnose_bench.redaction import Redactor
 
 GRACE_S = 5.0
 """What an agent gets, once a diagnosis is accepted, to end by itself or to hand in a better one."""
@@ -152,6 +154,8 @@ class TrialSession(Protocol):
     """Paths that a process agent must not see."""
     n_commands: int
     """Commands run so far: the number of the last one."""
+    redactor: Redactor
+    """What is written into ``log_folder`` goes through it first."""
 
     def time_left_s(self) -> float:
         """Seconds until the trial's time limit; never negative."""
@@ -171,6 +175,20 @@ class TrialSession(Protocol):
 
     def grace_left_s(self) -> float:
         """Seconds in which the agent may still end by itself once the trial is over; 0 to stop it now."""
+        ...
+
+    def stop_command(self) -> None:
+        """End the command that runs, called from another thread; the trial goes on."""
+        ...
+
+    def inventory(self) -> Inventory:
+        """The objects that the snapshot knows, to complete names with; empty where there is no snapshot.
+
+        Raises
+        ------
+        SuiteError
+            A file of the snapshot cannot be read.
+        """
         ...
 
     def close(self) -> None:

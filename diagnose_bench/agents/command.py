@@ -93,7 +93,7 @@ class CommandAgent:
                         raise
                     return AgentResult(error=f"The agent could not be started: {error}.")
             usage = read_usage(folder / "usage.json")
-            _write_log(session.log_folder / "agent_stderr.log", end.errors)
+            _write_log(session.log_folder / "agent_stderr.log", session.redactor.data(end.errors))
         return AgentResult(final_output=end.output, error=_error(end), usage=usage)
 
     @contextmanager

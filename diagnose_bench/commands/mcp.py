@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import tempfile
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ import typer
 from diagnose_bench.commands.common import SuiteOption, say, show
 from diagnose_bench.errors import UsageError
 from diagnose_bench.layout import BUNDLED_SUITE, truth_folder_of
+from diagnose_bench.redaction import Redactor
 
 if TYPE_CHECKING:
     from diagnose_bench.trial_session import Session
@@ -96,7 +98,7 @@ def mcp(
     )
     with (
         tempfile.TemporaryDirectory(prefix="diagnose-bench-mcp-") as folder,
-        CommandLog(Path(folder) / "commands.jsonl") as log,
+        CommandLog(Path(folder) / "commands.jsonl", Redactor.of_environment(os.environ)) as log,
         open_shell(
             loaded.path / chosen.id,
             backend=sandbox,

@@ -22,15 +22,21 @@ _TOLD_ONCE = (
 
 
 class TerminalProgress:
-    """Trials done and time left; a context manager, since a bar has to be closed."""
+    """Trials done and time left; a context manager, since a bar has to be closed.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    bar : bool
+        Whether to draw a bar at all: not while a person works on the same terminal.
+    """
+
+    def __init__(self, *, bar: bool = True) -> None:
         self._bar: Any = None
         self._task: Any = None
         self._label = ""
         self._running: dict[PlannedTrial, None] = {}
         self._told: set[tuple[str, Outcome]] = set()
-        if sys.stderr.isatty():
+        if bar and sys.stderr.isatty():
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

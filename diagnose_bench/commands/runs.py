@@ -262,7 +262,7 @@ def run(
         public_url=public_url,
     )
     loaded, made = load_suite(suite), make_agent(agent, name=name, options=agent_options)
-    with TerminalProgress() as progress:
+    with TerminalProgress(bar=made.kind != "person") as progress:
         summary = run_suite(loaded, made, options, out or default_out(loaded, made.info.name), progress)
     if format_ is Format.JSON:
         print_json(_summary_json(summary, dry_run))

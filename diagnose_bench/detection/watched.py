@@ -18,6 +18,7 @@ from diagnose_bench.detection.text_rules import command_findings, output_finding
 from diagnose_bench.records import BoundaryEvent, Confidence, EventKind, EventLayer
 from diagnose_bench.sandbox.base import Capabilities, ExecResult, Sandbox
 from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.switch import CANCELLED
 
 
 class WatchedSandbox:
@@ -79,6 +80,10 @@ class WatchedSandbox:
         """As the sandbox inside."""
         self._sandbox.stop()
 
+    def cancel(self) -> None:
+        """As the sandbox inside."""
+        self._sandbox.cancel()
+
     def close(self) -> None:
         """Close the sandbox inside."""
         self._sandbox.close()
@@ -107,7 +112,7 @@ class WatchedSandbox:
         self._find_words(result.text, "the output shows", Confidence.MEDIUM)
         for kind, detail in output_findings(result.text, result.exit_code):
             add(EventLayer.TEXT, kind, detail, Confidence.LOW)
-        if result.limit_hit is not None:
+        if result.limit_hit is not None and result.limit_hit != CANCELLED:
             add(EventLayer.LIMIT, EventKind.LIMIT, result.limit_hit, Confidence.LOW)
 
     def _find_words(self, text: str, how: str, confidence: Confidence) -> None:

@@ -28,7 +28,8 @@ class ExecResult:
     seconds : float
         Wall clock.
     limit_hit : str or None
-        wall, output, memory, scratch, disk, cpu, file_size or command; trial where ``stop`` was called.
+        wall, output, memory, scratch, disk, cpu, file_size or command; trial where ``stop`` was called,
+        cancelled where ``cancel`` was.
     """
 
     exit_code: int
@@ -111,6 +112,10 @@ class Sandbox(Protocol):
 
     def stop(self) -> None:
         """End a command that runs, called from another thread; later commands end at once, too."""
+        ...
+
+    def cancel(self) -> None:
+        """End the command that runs, called from another thread; later ones run as usual."""
         ...
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ import shutil
 import signal
 import stat
 import subprocess
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -32,6 +31,7 @@ from diagnose_bench.sandbox.notify_filter import HANDED_ON
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import Ending, encoded, finished, supervise
 from diagnose_bench.sandbox.seccomp import filter_program
+from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
 
@@ -100,7 +100,7 @@ class BubblewrapSandbox:
         self.limits = limits
         self._own_scratch = own_scratch
         self._is_closed = False
-        self._ending = threading.Event()
+        self._switch = CommandSwitch()
         self._id = dropped_id()
         if self._id is not None:
             hand_over(self.scratch, self._id)
@@ -122,7 +122,11 @@ class BubblewrapSandbox:
 
     def stop(self) -> None:
         """End a command that runs, called from another thread; later commands end at once, too."""
-        self._ending.set()
+        self._switch.stop()
+
+    def cancel(self) -> None:
+        """End the command that runs, called from another thread; later ones run as usual."""
+        self._switch.cancel()
 
     def close(self) -> None:
         """Remove the scratch folder if it is the sandbox's own."""
@@ -139,6 +143,7 @@ class BubblewrapSandbox:
         SandboxError
             The sandbox could not be set up, or has been closed.
         """
+        self._switch.begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data
@@ -153,7 +158,7 @@ class BubblewrapSandbox:
                 watcher=Watcher(self.limits, self.scratch, self._usage),
                 root_pid=started.init_pid,
                 stop=started.stop,
-                is_ending=self._ending.is_set,
+                end_reason=self._switch.reason,
             )
             started.wait_until_gone()
             exit_code = started.exit_code()

@@ -12,7 +12,6 @@ import secrets
 import shutil
 import subprocess
 import tempfile
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -26,6 +25,7 @@ from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
+from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
 
@@ -131,7 +131,7 @@ class ContainerSandbox:
         self.limits = limits
         self._own_scratch = own_scratch
         self._is_closed = False
-        self._ending = threading.Event()
+        self._switch = CommandSwitch()
         uid = dropped_id()
         if uid is not None:
             hand_over(self.scratch, uid)
@@ -151,7 +151,11 @@ class ContainerSandbox:
 
     def stop(self) -> None:
         """End a command that runs, called from another thread; later commands end at once, too."""
-        self._ending.set()
+        self._switch.stop()
+
+    def cancel(self) -> None:
+        """End the command that runs, called from another thread; later ones run as usual."""
+        self._switch.cancel()
 
     def close(self) -> None:
         """Remove the scratch folder if it is the sandbox's own."""
@@ -170,6 +174,7 @@ class ContainerSandbox:
         """
         if self._is_closed:
             raise SandboxError("This sandbox has been closed; open another one.")
+        self._switch.begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data
@@ -208,7 +213,7 @@ class ContainerSandbox:
                 # The engine's processes are not ours to count; its own limits hold.
                 root_pid=lambda: None,
                 stop=lambda: self._kill(name, process),
-                is_ending=self._ending.is_set,
+                end_reason=self._switch.reason,
             )
             existed = id_file.exists()
         code, limit_hit = ending.return_code, ending.limit_hit

@@ -28,6 +28,7 @@ from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.seccomp import Extent, filter_program
 from diagnose_bench.sandbox.store import private_folder
+from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch, tasks_of_user
 
@@ -87,7 +88,7 @@ class LandlockSandbox:
         self.limits = limits
         self._own_scratch = own_scratch
         self._is_closed = False
-        self._ending = threading.Event()
+        self._switch = CommandSwitch()
         self._one_at_a_time = threading.Lock()
         uid = dropped_id()
         if uid is not None:
@@ -128,7 +129,11 @@ class LandlockSandbox:
 
     def stop(self) -> None:
         """End a command that runs, called from another thread; later commands end at once, too."""
-        self._ending.set()
+        self._switch.stop()
+
+    def cancel(self) -> None:
+        """End the command that runs, called from another thread; later ones run as usual."""
+        self._switch.cancel()
 
     def close(self) -> None:
         """End the helper, and remove the scratch folder if it is the sandbox's own."""
@@ -172,6 +177,7 @@ class LandlockSandbox:
         SandboxError
             The sandbox has failed, or has been closed.
         """
+        self._switch.begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data
@@ -197,7 +203,7 @@ class LandlockSandbox:
                     watcher=self.watcher(),
                     root_pid=lambda: self.root_pid,
                     stop=process.stop,
-                    is_ending=self._ending.is_set,
+                    end_reason=self._switch.reason,
                 )
             if process.is_lost and ending.limit_hit is None:
                 if not process.problem:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +20,7 @@ from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import Usage
+from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.watcher import Watcher
 
 
@@ -58,7 +58,7 @@ class UnsandboxedShell:
         self.forbidden = tuple(forbidden)
         self._own_scratch = own_scratch
         self._is_closed = False
-        self._ending = threading.Event()
+        self._switch = CommandSwitch()
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +73,11 @@ class UnsandboxedShell:
 
     def stop(self) -> None:
         """End a command that runs, called from another thread; later commands end at once, too."""
-        self._ending.set()
+        self._switch.stop()
+
+    def cancel(self) -> None:
+        """End the command that runs, called from another thread; later ones run as usual."""
+        self._switch.cancel()
 
     def close(self) -> None:
         """Remove the scratch folder if it is our own."""
@@ -94,6 +98,7 @@ class UnsandboxedShell:
         """Run one bash command on the host."""
         if self._is_closed:
             raise SandboxError("This shell has been closed; open another one.")
+        self._switch.begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data
@@ -126,7 +131,7 @@ class UnsandboxedShell:
             watcher=Watcher(self.limits, self.scratch, Usage()),
             root_pid=lambda: process.pid,
             stop=stop,
-            is_ending=self._ending.is_set,
+            end_reason=self._switch.reason,
         )
         code = ending.return_code
         exit_code = code if code >= 0 else 128 - code

@@ -24,6 +24,7 @@ from diagnose_bench.sandbox.limits import (
     Limits,
 )
 from diagnose_bench.sandbox.output import OutputCollector
+from diagnose_bench.sandbox.switch import CANCELLED, TRIAL_OVER
 from diagnose_bench.sandbox.watcher import Watcher
 
 _CHUNK = 1 << 16
@@ -71,7 +72,7 @@ def supervise(
     watcher: Watcher,
     root_pid: Callable[[], int | None],
     stop: Callable[[], None],
-    is_ending: Callable[[], bool] = lambda: False,
+    end_reason: Callable[[], str | None] = lambda: None,
 ) -> Ending:
     """Read the output of a command until it ends or a limit stops it.
 
@@ -91,8 +92,8 @@ def supervise(
         The process whose descendants are watched, once it is known.
     stop : callable
         Ends the command and all its processes; may be called more than once.
-    is_ending : callable
-        True once nobody waits for the command any more.
+    end_reason : callable
+        Why nobody waits for the command any more, as its ``limit_hit``; None while somebody does.
 
     Notes
     -----
@@ -114,8 +115,8 @@ def supervise(
         while process.poll() is None:
             now = time.monotonic()
             if limit_hit is None:
-                if is_ending():
-                    limit_hit = "trial"
+                if (reason := end_reason()) is not None:
+                    limit_hit = reason
                 elif now >= deadline:
                     limit_hit = "wall"
                 elif output.n_bytes >= limits.output_kill:
@@ -220,7 +221,8 @@ def finished(
 
 def _notes(limits: Limits, time_s: float) -> dict[str, str]:
     return {
-        "trial": "command stopped: the trial is over",
+        TRIAL_OVER: "command stopped: the trial is over",
+        CANCELLED: "command stopped: it was cancelled",
         "wall": f"command stopped: it ran longer than {time_s:g} s",
         "output": f"command stopped: it printed more than {limits.output_kill // MIB} MiB",
         "memory": f"command stopped: its processes used more than {limits.resident_mb} MiB of memory",

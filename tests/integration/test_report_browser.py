@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import struct
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,32 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from browser_helpers import browse, console_lines, find_chromium
 from unit.report_samples import hostile_report
 
 from diagnose_bench.report_html import report_html
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
-
 
 @pytest.fixture(scope="module")
 def chromium() -> str:
-    """Debian's browser; a machine for development may lack it, in CI (``CI=true``) that is a failure."""
-    found = shutil.which("chromium")
-    if found is None:
-        reason = "chromium is not installed (Debian: apt-get install chromium)"
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    return found
+    """Debian's browser."""
+    return find_chromium()
 
 
 @contextmanager
@@ -65,23 +46,6 @@ def counting_server() -> Iterator[tuple[int, list[str]]]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def browse(chromium: str, profile: Path, page: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        chromium,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-        "--enable-logging=stderr",
-        "--v=0",
-        *options,
-        page.as_uri(),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=120, check=True)
-
-
-def console_lines(done: subprocess.CompletedProcess[str]) -> list[str]:
-    return [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
 
 def test_server_counts_a_page_that_does_ask(chromium: str, tmp_path: Path) -> None:

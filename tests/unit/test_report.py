@@ -25,7 +25,8 @@ from diagnose_bench.report import (
     points,
     report_json,
 )
-from diagnose_bench.report_html import MAX_COMMANDS, MAX_ENTITIES, report_html
+from diagnose_bench.report_commands import MAX_COMMANDS
+from diagnose_bench.report_html import MAX_ENTITIES, report_html
 from diagnose_bench.report_markdown import code, escape, report_markdown
 from diagnose_bench.report_terminal import print_report
 
