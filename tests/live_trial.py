@@ -19,6 +19,7 @@ from diagnose_bench.records import (
     SuiteInfo,
     TrialRecord,
 )
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.run_shells import RunShells
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.store import CommandLog, RunStore
@@ -64,7 +65,7 @@ class LiveTrials:
         folder = self._root / f"trial-{self._n}"
         folder.mkdir()
         log = folder / "commands.jsonl"
-        with self._shells.opened(self._copy) as sandbox, CommandLog(log) as command_log:
+        with self._shells.opened(self._copy) as sandbox, CommandLog(log, Redactor()) as command_log:
             session = Session(
                 TRIAL,
                 task=TASK,

@@ -9,6 +9,7 @@ import pytest
 
 from diagnose_bench.outcome import Limit
 from diagnose_bench.records import PlannedTrial
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.submissions import KEPT_FILES, KEPT_LINES, SubmissionLog, read_submissions
 from diagnose_bench.trial_session import Session, TrialLimits
 
@@ -24,7 +25,7 @@ class Clock:
 
 
 def _session(folder: Path, *, time_limit_s: float = 60.0) -> tuple[Session, SubmissionLog]:
-    trial, log = PlannedTrial(scenario_id="scenario-001", repeat=1), SubmissionLog(folder)
+    trial, log = PlannedTrial(scenario_id="scenario-001", repeat=1), SubmissionLog(folder, Redactor())
     limits = TrialLimits(10, time_limit_s)
     session = Session(trial, task="", limits=limits, log=None, log_folder=folder, submissions=log)
     session.start_clock()
@@ -106,7 +107,7 @@ def test_once_closed_nothing_is_taken_although_the_grace_is_not_over(tmp_path: P
 
 
 def test_an_agent_that_hands_in_for_ever_fills_no_disk_and_loses_no_count(tmp_path: Path) -> None:
-    log = SubmissionLog(tmp_path)
+    log = SubmissionLog(tmp_path, Redactor())
     for number in range(1, KEPT_LINES + 51):
         log.add(b"%d" % number, at="", seconds=0.0, accepted=number % 2 == 0, message="m")
     log.close()
