@@ -1,4 +1,4 @@
-"""The MCP server of one trial over the SDK: tools and the resource `task`, on standard streams or any pair.
+"""The MCP server of one trial over the SDK: tools and the resource `task`, for any pair of streams.
 
 Decides nothing: a call goes to `mcp_tools`, which goes to the session. Imported only where the extra
 ``[mcp]`` is asked for.
@@ -6,6 +6,7 @@ Decides nothing: a call goes to `mcp_tools`, which goes to the session. Imported
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 from typing import Any, Protocol, cast
@@ -66,7 +67,9 @@ def build_server(session: TrialSession) -> Server[Any]:
     async def answer(context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         call = functools.partial(call_tool, session, params.name, params.arguments or {})
         # A client that goes away leaves its command to its own time limit; the trial's end stops it.
-        result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
+        # A diagnosis that arrived is taken, though nobody waits for the answer.
+        with anyio.CancelScope(shield=params.name == "submit_diagnosis"):
+            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True)
         content = types.TextContent(type="text", text=result.text)
         return types.CallToolResult(content=[content], is_error=result.is_error)
 
@@ -95,22 +98,15 @@ def build_server(session: TrialSession) -> Server[Any]:
     )
 
 
-def serve_stdio(session: TrialSession) -> None:
-    """Serve one client on standard input and output until it closes its end."""
-    anyio.run(_serve, session, None, None)
-
-
 def serve_streams(session: TrialSession, reader: ByteStream, writer: ByteStream) -> None:
     """Serve one client over two byte streams until it closes its end; needs a thread of its own."""
     anyio.run(_serve, session, _Lines(reader), _Lines(writer))
 
 
-async def _serve(session: TrialSession, reader: _Lines | None, writer: _Lines | None) -> None:
+async def _serve(session: TrialSession, reader: _Lines, writer: _Lines) -> None:
     server = build_server(session)
     anyio.to_thread.current_default_thread_limiter().total_tokens = _MAX_CALLS
-    streams = [
-        None if lines is None else cast(Any, anyio.wrap_file(cast(Any, lines))) for lines in (reader, writer)
-    ]
+    streams = [cast(Any, anyio.wrap_file(cast(Any, lines))) for lines in (reader, writer)]
     async with stdio_server(*streams) as (incoming, outgoing):
         await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -129,7 +125,10 @@ class _Lines:
         return line.decode("utf-8", "replace") if line.endswith(b"\n") else ""
 
     def write(self, text: str) -> None:
-        self._stream.write(text.encode("utf-8", "replace"))
+        # A client that reads no more may still send, its diagnosis too: only the end of that ends the stream.
+        with contextlib.suppress(OSError):
+            self._stream.write(text.encode("utf-8", "replace"))
 
     def flush(self) -> None:
-        self._stream.flush()
+        with contextlib.suppress(OSError):
+            self._stream.flush()

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import tempfile
+from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,6 +99,7 @@ def mcp(
         max_command_s=limits.max_command_s,
     )
     with (
+        _ending_as_interrupt(),
         tempfile.TemporaryDirectory(prefix="diagnose-bench-mcp-") as folder,
         CommandLog(Path(folder) / "commands.jsonl", Redactor.of_environment(os.environ)) as log,
         open_shell(
@@ -125,10 +128,20 @@ def mcp(
     _hand_over(session.submission, out, transport)
 
 
+@contextlib.contextmanager
+def _ending_as_interrupt() -> Iterator[None]:
+    """SIGTERM cleans up as Ctrl-C does: clients end servers with it."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _serve(session: Session, transport: Transport, port: int) -> None:
     from diagnose_bench.agents.mcp_client import mcp_json
     from diagnose_bench.agents.mcp_http import McpHttpServer
-    from diagnose_bench.agents.mcp_server import serve_stdio
+    from diagnose_bench.agents.mcp_stdio import serve_stdio
 
     if transport is Transport.STDIO:
         serve_stdio(session)

@@ -23,6 +23,7 @@ from diagnose_bench.layout import package_folder
 
 pytestmark = pytest.mark.sandbox
 ANSWER = {"root_causes": [{"entity": "shop/Deployment/cart"}]}
+CLIENT = {"name": "by-hand", "version": "1"}
 PATIENCE_S = 300.0
 
 
@@ -54,6 +55,61 @@ def test_a_scenario_is_tried_over_standard_streams(suite: Path, tmp_path: Path, 
         assert "OOMKilled" in asyncio.run(diagnosed(client))
     assert json.loads(out.read_bytes()) == ANSWER
     assert log.read_text() == f"The diagnosis: {out}\n"
+
+
+def test_a_diagnosis_is_kept_though_the_client_is_gone_before_the_answer(suite: Path, tmp_path: Path) -> None:
+    out = tmp_path / "diagnosis.json"
+    words = [*COMMAND, "mcp", "1", "--suite", str(suite), "--out", str(out)]
+    calls = [
+        ("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": CLIENT}),
+        ("tools/call", {"name": "submit_diagnosis", "arguments": ANSWER}),
+    ]
+    requests = [
+        {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+        for number, (method, params) in enumerate(calls)
+    ]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(b"".join(json.dumps(request).encode() + b"\n" for request in requests))
+        process.stdin.flush()
+        process.stdin.close()
+        assert process.stderr.read().decode() == f"The diagnosis: {out}\n"
+    assert json.loads(out.read_bytes()) == ANSWER
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_on_standard_streams_ends_with_a_signal_though_its_client_stays(
+    suite: Path, number: int
+) -> None:
+    words = [*COMMAND, "mcp", "1", "--suite", str(suite)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        hello = {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {
+                "protocolVersion": "2025-06-18",
+                "capabilities": {},
+                "clientInfo": CLIENT,
+            },
+        }
+        process.stdin.write(json.dumps(hello).encode() + b"\n")
+        process.stdin.flush()
+        assert json.loads(process.stdout.readline())["result"]["protocolVersion"] == "2025-06-18"
+        process.send_signal(number)
+        # Standard input stays open.
+        assert process.stderr is not None
+        assert process.stderr.read() == b"No diagnosis was handed in.\n"
+        assert process.stdout.read() == b""
+    assert process.returncode == 0
 
 
 def started(suite: Path, *more: str) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
