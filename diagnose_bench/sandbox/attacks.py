@@ -1,7 +1,7 @@
 """The doors that a sandbox keeps shut, each as a script that tries to walk through it.
 
 A script runs inside and prints OPEN once it is through, or leaves a file called OPEN in the scratch folder
-where that takes longer than the command. `doctor --deep` and the tests run the whole list; that a script can
+after its command has ended. `doctor --deep` and the tests run the whole list; that a script can
 get through at all is shown by running it without a sandbox. What a script would do with an open door it
 does not do: a kernel setting is opened and not written, a foreign process is signalled with number 0.
 """
@@ -47,6 +47,7 @@ NO_LIMITS = Limits(
 )
 """For the proof that the scripts of the kind ``limit`` can get through."""
 _SETTLE_S = 1.5
+_PATIENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ class Attack:
     needs_root : bool
         Whether only root would get through without a sandbox.
     settles : bool
-        Whether to look again for the file a moment later.
+        Whether the file may only be there a moment after the command has ended.
+    patient : bool
+        Whether it is another limit than the time that has to end the command.
     """
 
     door: str
@@ -72,6 +75,7 @@ class Attack:
     script: str
     needs_root: bool = False
     settles: bool = False
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,14 @@ class AttackResult:
 
 
 ATTACKS = tuple(
-    Attack(door, name, script, needs_root="root" in marks, settles="settles" in marks)
+    Attack(
+        door,
+        name,
+        script,
+        needs_root="root" in marks,
+        settles="settles" in marks,
+        patient="patient" in marks,
+    )
     for door, name, script, *marks in SCRIPTS
 )
 
@@ -97,13 +108,21 @@ def attempt(attack: Attack, sandbox: Sandbox, ground: AttackGround) -> AttackRes
     }
     program = f"{PRELUDE}\n{attack.script}\n"
     arguments = shlex.quote(json.dumps(context))
-    result = sandbox.run(f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK")
+    result = sandbox.run(
+        f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK",
+        timeout_s=_PATIENT_S if attack.patient else None,
+    )
     mark = sandbox.scratch / "OPEN"
     if attack.settles:
+        # From here on nothing may be able to put it there.
+        mark.unlink(missing_ok=True)
         time.sleep(_SETTLE_S)
     lines = result.text.splitlines()
     found = [line for line in lines if line.startswith("OPEN")]
     is_open = bool(found) or mark.exists()
+    if is_open and attack.settles:
+        (sandbox.scratch / "END").touch()
+        time.sleep(_SETTLE_S / 3)
     last = lines[-1][:200] if lines else f"exit code {result.exit_code}"
     sandbox.run('cd "${SCRATCH:-/scratch}" && find . -mindepth 1 -delete 2>/dev/null; true')
     return AttackResult(attack, is_open, found[0] if found else last)

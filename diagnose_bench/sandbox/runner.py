@@ -28,7 +28,7 @@ from diagnose_bench.sandbox.watcher import Watcher
 
 _CHUNK = 1 << 16
 _POLL_S = 0.05
-_GRACE_S = 5.0
+_GRACE_S = 30.0
 _LAST_WORDS_S = 0.5
 
 

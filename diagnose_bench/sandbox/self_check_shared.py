@@ -199,7 +199,7 @@ def _judge(found: dict[str, Any], sandbox: Sandbox, is_container: bool) -> list[
 def _children(sandbox: Sandbox) -> CheckResult:
     most = sandbox.limits.processes
     # Where the kernel counts other processes, too, the watcher needs a moment to count these.
-    patience_s = 0 if sandbox.capabilities.has_own_paths else 3
+    patience_s = 0 if sandbox.capabilities.has_own_paths else 20
     command = f"exec python3 -I - {most + 72} {patience_s} <<'PROBE'\n{_CHILDREN}\nPROBE"
     answer = sandbox.run(command)
     lines = [line for line in answer.text.splitlines() if line.isdigit()]

@@ -9,7 +9,7 @@ import pytest
 from sandbox_helpers import as_ordinary_user, passable_folder, sandbox_over
 
 from diagnose_bench.sandbox import Limits
-from diagnose_bench.sandbox.bubblewrap import Started
+from diagnose_bench.sandbox.bubblewrap_process import Started
 from diagnose_bench.sandbox.watcher import process_tree
 
 pytestmark = pytest.mark.sandbox
