@@ -9,8 +9,10 @@ does not do: a kernel setting is opened and not written, a foreign process is si
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from diagnose_bench.sandbox.attack_ground import AttackGround
 from diagnose_bench.sandbox.attack_scripts import PRELUDE, SCRIPTS
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.removal import empty_folder
 
 ATTACK_LIMITS = Limits(
     command_s=2.0,
@@ -102,12 +105,8 @@ ATTACKS = tuple(
 
 def attempt(attack: Attack, sandbox: Sandbox, ground: AttackGround) -> AttackResult:
     """Try one door of an open sandbox."""
-    context: dict[str, Any] = ground.context | {
-        "limits": sandbox.limits.as_dict(),
-        "paths": ground.context["paths"] | {"snapshot copy": str(sandbox.snapshot.parent)},
-    }
     program = f"{PRELUDE}\n{attack.script}\n"
-    arguments = shlex.quote(json.dumps(context))
+    arguments = shlex.quote(_context(sandbox, ground))
     result = sandbox.run(
         f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK",
         timeout_s=_PATIENT_S if attack.patient else None,
@@ -124,5 +123,49 @@ def attempt(attack: Attack, sandbox: Sandbox, ground: AttackGround) -> AttackRes
         (sandbox.scratch / "END").touch()
         time.sleep(_SETTLE_S / 3)
     last = lines[-1][:200] if lines else f"exit code {result.exit_code}"
-    sandbox.run('cd "${SCRATCH:-/scratch}" && find . -mindepth 1 -delete 2>/dev/null; true')
+    empty_folder(str(sandbox.scratch))
     return AttackResult(attack, is_open, found[0] if found else last)
+
+
+def attempt_all(sandbox: Sandbox, ground: AttackGround) -> list[AttackResult]:
+    """Try every door of an open sandbox, in the order of the list.
+
+    Notes
+    -----
+    Where a fresh sandbox takes long, as a container does, the doors that are no limit share one command.
+    """
+    is_slow = ":" in sandbox.backend
+    quick = [attack for attack in ATTACKS if is_slow and attack.door not in ("limit", "leftover")]
+    results = {result.attack: result for result in attempt_together(quick, sandbox, ground)}
+    return [results.get(attack) or attempt(attack, sandbox, ground) for attack in ATTACKS]
+
+
+def attempt_together(
+    attacks: Sequence[Attack], sandbox: Sandbox, ground: AttackGround
+) -> Iterator[AttackResult]:
+    """Try doors one after the other in one command; what did not get its turn is left out."""
+    if not attacks:
+        return
+    mark = secrets.token_hex(8)
+    lines = [f"context={shlex.quote(_context(sandbox, ground))}", f"prelude={shlex.quote(PRELUDE)}"]
+    for number, attack in enumerate(attacks):
+        lines.append(
+            f"said=$({{ printf '%s\\n' \"$prelude\"; cat <<'ATTACK'\n{attack.script}\nATTACK\n}} "
+            f'| python3 -I - "$context" 2>&1 | tr -d "\\0")\n'
+            f"case $'\\n'\"$said\" in *$'\\n'OPEN*) said=OPEN;; esac\n"
+            f'printf "%s %s %s\\n" {mark} {number} "${{said##*$\'\\n\'}}"'
+        )
+    answer = sandbox.run("\n".join(lines), timeout_s=_PATIENT_S)
+    empty_folder(str(sandbox.scratch))
+    for line in answer.text.splitlines():
+        if line.startswith(mark):
+            _, index, said = line.split(" ", 2)
+            yield AttackResult(attacks[int(index)], said.startswith("OPEN"), said[:200] or "no word")
+
+
+def _context(sandbox: Sandbox, ground: AttackGround) -> str:
+    context: dict[str, Any] = ground.context | {
+        "limits": sandbox.limits.as_dict(),
+        "paths": ground.context["paths"] | {"snapshot copy": str(sandbox.snapshot.parent)},
+    }
+    return json.dumps(context)

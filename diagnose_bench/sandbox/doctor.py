@@ -13,7 +13,7 @@ from typing import Any
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import agent_process
 from diagnose_bench.sandbox.attack_ground import AttackGround
-from diagnose_bench.sandbox.attacks import ATTACK_LIMITS, ATTACKS, AttackResult, attempt
+from diagnose_bench.sandbox.attacks import ATTACK_LIMITS, AttackResult, attempt_all
 from diagnose_bench.sandbox.container import ENGINES, engine_problem
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.mounts import MountTable
@@ -206,6 +206,6 @@ def try_doors(backend: str) -> list[AttackResult]:
             SnapshotStore(uid=uid) as store,
             open_sandbox(backend, store.stage(snapshot), limits=ATTACK_LIMITS) as sandbox,
         ):
-            return [attempt(attack, sandbox, ground) for attack in ATTACKS]
+            return attempt_all(sandbox, ground)
     finally:
         remove_claimed(snapshot)
