@@ -144,12 +144,7 @@ class ProcessGroup:
 
     def n_killed(self) -> int:
         """How many processes the kernel has killed because memory ran out."""
-        with contextlib.suppress(OSError, ValueError):
-            for line in (self.folder / "memory.events").read_text().splitlines():
-                name, _, count = line.partition(" ")
-                if name == "oom_kill":
-                    return int(count)
-        return 0
+        return _n_killed(self.folder / "memory.events")
 
     def close(self) -> None:
         """Remove the group; what still dies in it is waited for."""
@@ -161,6 +156,34 @@ class ProcessGroup:
             if time.monotonic() > give_up:
                 return  # the next harness sweeps it
             time.sleep(0.005)
+
+
+def n_killed_around(pid: int) -> int:
+    """How many processes the kernel has killed in the group of a process, for want of memory.
+
+    Notes
+    -----
+    Of groups that others made, of both kinds, at the places where they are always mounted.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            for is_it, file in (
+                ("memory" in controllers.split(","), f"/sys/fs/cgroup/memory{path}/memory.oom_control"),
+                (not controllers, f"/sys/fs/cgroup{path}/memory.events"),
+            ):
+                if is_it and os.path.exists(file):
+                    return _n_killed(Path(file))
+    return 0
+
+
+def _n_killed(file: Path) -> int:
+    with contextlib.suppress(OSError, ValueError):
+        for line in file.read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return 0
 
 
 def _sweep(parent: Path) -> None:

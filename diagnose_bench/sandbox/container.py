@@ -20,6 +20,7 @@ from pathlib import Path
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.cgroup import n_killed_around
 from diagnose_bench.sandbox.container_entry import entry_arguments
 from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.lifetime import Lifetime
@@ -107,7 +108,8 @@ def container_arguments(
         f"--volume={snapshot}:/snapshot:ro",
         f"--volume={scratch}:/scratch:rw",
         *(f"--volume={source}:{place}:ro" for source, place in binds),
-        "--workdir=/scratch",
+        # The engine would keep all that a command prints.
+        *("--workdir=/scratch", "--log-driver=none"),
         *own,
         *(f"--ulimit={kind}={soft}:{hard}" for kind, (soft, hard) in resources.items()),
         *(f"--env={key}={value}" for key, value in ENVIRONMENT.items()),
@@ -181,6 +183,13 @@ class ContainerSandbox(Lifetime):
             tempfile.TemporaryFile() as complaints,
         ):
             running = _Container(self._engine, self._program, Path(folder) / "id")
+            watcher = Watcher(
+                self.limits,
+                self.scratch,
+                self._usage,
+                max_tasks=self.limits.processes + _HELPERS,
+                group=running,
+            )
             options = container_arguments(
                 self._engine,
                 self._image,
@@ -260,6 +269,10 @@ class _Container:
         self._was_asked = True
         # The engine may run in a virtual machine, whose numbers mean nothing here.
         return int(pid) if name in Path(f"/proc/{pid}/cgroup").read_text() else None
+
+    def n_killed(self) -> int:
+        """How many processes in it the kernel has killed because memory ran out."""
+        return 0 if self._pid is None else n_killed_around(self._pid)
 
     def kill(self, process: subprocess.Popen[bytes]) -> None:
         """End it, unless it has ended: with its process 1 all that runs in it ends."""

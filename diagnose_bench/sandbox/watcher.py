@@ -11,12 +11,20 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import Protocol
 
-from diagnose_bench.sandbox.cgroup import ProcessGroup
 from diagnose_bench.sandbox.limits import DISK_RESERVE_MB, MIB, WATCH_INTERVAL_S, Limits
 from diagnose_bench.sandbox.scratch import Usage, measure
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Counting(Protocol):
+    """A group of processes in which the kernel may kill some."""
+
+    def n_killed(self) -> int:
+        """How many it has killed because memory ran out."""
+        ...
 
 
 class Watcher:
@@ -34,7 +42,7 @@ class Watcher:
         A folder for temporary files that is no memory disk with a size of its own.
     max_tasks : int or None
         Processes and threads below the root, itself included, where the kernel does not count exactly.
-    group : ProcessGroup or None
+    group : Counting or None
         Where the kernel kills one process, and the rest of the command has to follow.
     """
 
@@ -46,7 +54,7 @@ class Watcher:
         *,
         temporary: Path | None = None,
         max_tasks: int | None = None,
-        group: ProcessGroup | None = None,
+        group: Counting | None = None,
     ) -> None:
         self._limits = limits
         self._scratch = scratch
