@@ -60,24 +60,8 @@ for number in range(4000):
 hold_on()
 opened("4,000 files")
 """, "patient"),
-    ("limit", "temporary files", """
-for number in range(8):
-    with open(f"{temporary}/attack-{number}", "wb", 0) as file:
-        file.write(bytes(8 << 20))
-hold_on()
-for number in range(8):
-    os.unlink(f"{temporary}/attack-{number}")
-opened("64 MiB")
-""", "patient"),
-    ("limit", "shared memory files", """
-for number in range(8):
-    with open(f"/dev/shm/attack-{number}", "wb", 0) as file:
-        file.write(bytes(8 << 20))
-hold_on()
-for number in range(8):
-    os.unlink(f"/dev/shm/attack-{number}")
-opened("64 MiB")
-""", "patient"),
+    ("limit", "temporary files", "fill(temporary)", "patient"),
+    ("limit", "shared memory files", 'fill("/dev/shm")', "patient"),
     ("limit", "descriptors", """
 held = [open("/dev/null") for _ in range(1000)]
 opened("1,000 open")

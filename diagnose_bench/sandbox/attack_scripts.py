@@ -44,6 +44,15 @@ def hold_on(seconds=0.5):
     # limits are too wide to be met, there is nobody to wait for.
     time.sleep(seconds if limits["processes"] > 1000 else 20)
 
+def fill(folder):
+    for number in range(8):
+        with open(f"{folder}/attack-{number}", "wb", 0) as file:
+            file.write(bytes(8 << 20))
+    hold_on()
+    for number in range(8):
+        os.unlink(f"{folder}/attack-{number}")
+    opened("64 MiB")
+
 def outlive(main):
     # Once the command itself has ended, put the file back whenever it is missing: what ends together with
     # its command cannot do that after the harness has taken the file away.

@@ -18,25 +18,11 @@ from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import CheckResult, Sandbox
 from diagnose_bench.sandbox.limits import MIB
 
-# Runs inside. Prints what it finds and judges nothing.
-_PROBE = r"""
+# What the scripts inside have in common.
+PROBE = r"""
 import ctypes, json, os, socket, sys
 question = json.loads(sys.argv[1])
-snapshot = os.environ.get("SNAPSHOT", "/snapshot")
-scratch = os.environ.get("SCRATCH", "/scratch")
-libc = ctypes.CDLL(None, use_errno=True)
 found = {}
-
-def is_readable(path):
-    try:
-        if os.path.isdir(path):
-            return bool(os.listdir(path))
-        if os.stat(path).st_rdev == os.stat("/dev/null").st_rdev:
-            return False
-        os.close(os.open(path, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
 
 def can_write(path):
     try:
@@ -50,6 +36,36 @@ def can_write(path):
 def can_open(family):
     try:
         socket.socket(family, socket.SOCK_RAW if family == 16 else socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
+
+def written_to(path, most):
+    written = 0
+    try:
+        with open(path, "wb", 0) as file:
+            block = bytes(1 << 20)
+            while written < most:
+                written += file.write(block)
+    except OSError:
+        pass
+    os.unlink(path)
+    return written
+"""
+
+# Runs inside. Prints what it finds and judges nothing.
+_PROBE = r"""
+snapshot = os.environ.get("SNAPSHOT", "/snapshot")
+scratch = os.environ.get("SCRATCH", "/scratch")
+libc = ctypes.CDLL(None, use_errno=True)
+
+def is_readable(path):
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        if os.stat(path).st_rdev == os.stat("/dev/null").st_rdev:
+            return False
+        os.close(os.open(path, os.O_RDONLY))
     except OSError:
         return False
     return True
@@ -90,17 +106,9 @@ child = os.fork()
 if child == 0:
     os._exit(0 if libc.unshare(0x10000000) == 0 else 1)
 found["new_user_namespace"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-written = 0
-path = os.path.join(scratch, "big-file-of-the-self-check")
-try:
-    with open(path, "wb", 0) as file:
-        block = bytes(1 << 20)
-        while written < question["file_bytes"]:
-            written += file.write(block)
-except OSError:
-    pass
-os.unlink(path)
-found["file_bytes"] = written
+found["file_bytes"] = written_to(
+    os.path.join(scratch, "big-file-of-the-self-check"), question["file_bytes"]
+)
 print(json.dumps(found))
 """
 
@@ -158,7 +166,7 @@ def check_shared(sandbox: Sandbox, hidden: Sequence[Path]) -> list[CheckResult]:
         "file_bytes": (limits.file_mb + 36) * MIB,
     }
     asked = shlex.quote(json.dumps(question))
-    answer = sandbox.run(f"exec python3 -I - {asked} <<'PROBE'\n{_PROBE}\nPROBE")
+    answer = sandbox.run(f"exec python3 -I - {asked} <<'PROBE'\n{PROBE}{_PROBE}\nPROBE")
     try:
         found = json.loads(answer.shown)
     except ValueError:

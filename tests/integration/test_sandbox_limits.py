@@ -1,5 +1,6 @@
 """A limit ends the command, never the run; and nothing is left of a command that has ended."""
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -15,7 +16,8 @@ from diagnose_bench.sandbox.watcher import process_tree
 pytestmark = pytest.mark.sandbox
 
 BACKENDS = ["bwrap", "landlock", "landlock-bare"]
-N_COMMANDS = 200
+N_SANDBOXES = 4
+N_COMMANDS = 250
 SMALL = Limits(
     command_s=5, scratch_mb=40, scratch_entries=500, file_mb=16, resident_mb=300, memory_mb=600, processes=24
 )
@@ -216,7 +218,7 @@ def traces(folder):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_nothing_is_left_after_many_commands(snapshot, monkeypatch, backend):
+def test_nothing_is_left_after_a_thousand_commands(snapshot, monkeypatch, backend):
     with passable_folder() as folder:
         monkeypatch.setenv("TMPDIR", str(folder))
         with sandbox_over(snapshot, backend=backend) as first:
@@ -224,12 +226,27 @@ def test_nothing_is_left_after_many_commands(snapshot, monkeypatch, backend):
             assert first.scratch.parent == folder
         before = traces(folder)
         assert before[3] == []
-        with sandbox_over(snapshot, backend=backend) as sandbox:
-            for number in range(N_COMMANDS):
-                command = f"sleep 9 & setsid sleep 9 & echo {number}; touch ${{TMPDIR}}/left"
-                assert sandbox.run(command).shown == b"%d\n" % number
-                if number == 0:
-                    within = traces(folder)
+        with contextlib.ExitStack() as stack:
+            sandboxes = [
+                stack.enter_context(sandbox_over(snapshot, backend=backend)) for _ in range(N_SANDBOXES)
+            ]
+            sandbox = sandboxes[0]
+            sandbox.run("true")
+            within = traces(folder)
+            wrong = []
+
+            def work(sandbox):
+                for number in range(N_COMMANDS):
+                    command = f"sleep 9 & setsid sleep 9 & echo {number}; touch ${{TMPDIR}}/left"
+                    if (result := sandbox.run(command)).shown != b"%d\n" % number:
+                        wrong.append(result)
+
+            threads = [threading.Thread(target=work, args=(sandbox,)) for sandbox in sandboxes]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert wrong == []
             assert traces(folder) == within
             assert sandbox.run("ls $TMPDIR").shown == b""
             sandbox.run('cd "$HOME"; mkdir -p a/b; chmod 000 a/b a; mkdir x; touch x/y; chmod 500 x')
