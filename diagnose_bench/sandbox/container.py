@@ -337,4 +337,4 @@ def engine_problem(engine: str) -> str | None:
     if done.returncode == 0:
         return None
     said = " ".join((done.stderr + done.stdout).decode("utf-8", "replace").split())[-300:]
-    return f"{engine} is installed and does not answer: {said}"
+    return messages.silent_engine_message(engine, said)

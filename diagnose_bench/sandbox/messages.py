@@ -93,6 +93,17 @@ def no_engine_message(engine: str) -> str:
     )
 
 
+def silent_engine_message(engine: str, said: str) -> str:
+    """For a container engine that is there and does not run."""
+    remedy = {
+        "docker": 'Start it ("sudo systemctl start docker") and let your user talk to it '
+        '("sudo usermod -aG docker $USER", then log in again).',
+        "podman": 'Without root it needs "sudo apt-get install uidmap" and a line for your user in '
+        "/etc/subuid and /etc/subgid.",
+    }[engine]
+    return f"{engine} is installed and does not answer. {remedy} It said: {said}"
+
+
 def engine_message(engine: str, image: str, printed: bytes) -> str:
     """For an engine that could not run a container."""
     said = " ".join(printed.decode("utf-8", "replace").split())[:500]
