@@ -15,7 +15,8 @@ from pathlib import Path
 from bench.measure import Line
 from diagnose_bench.sandbox import Limits, SnapshotStore, open_sandbox
 from diagnose_bench.sandbox.arguments import BASH, ENVIRONMENT
-from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, Started
+from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
+from diagnose_bench.sandbox.bubblewrap_process import Started
 from diagnose_bench.sandbox.limits import NICENESS
 from diagnose_bench.sandbox.user import dropped_id
 from diagnose_bench.sandbox.watcher import process_tree

@@ -74,9 +74,23 @@ class TruthTraces:
                 for detail, confidence in self._search(scenario_id, text):
                     found.append(_event(command.started_at, command.n, f"{where} has {detail}", confidence))
         if answer is not None:
-            for detail, confidence in self._search(scenario_id, answer.decode("utf-8", "replace")):
-                found.append(_event(_end_of(record), None, f"the answer has {detail}", confidence))
+            found += self.in_answer(scenario_id, answer, _end_of(record))
         return tuple(found)
+
+    def in_answer(self, scenario_id: str, answer: bytes, time: str = "") -> Iterator[BoundaryEvent]:
+        """What of the truths an answer shows of which nothing else is on record, as a row of a file.
+
+        Parameters
+        ----------
+        scenario_id : str
+            Whose answer it is.
+        answer : bytes
+            As it was handed in, whether it can be read or not.
+        time : str
+            When; nothing where that is not known.
+        """
+        for detail, confidence in self._search(scenario_id, answer.decode("utf-8", "replace")):
+            yield _event(time, None, f"the answer has {detail}", confidence)
 
     def _search(self, scenario_id: str, text: str) -> Iterator[tuple[str, Confidence]]:
         folded = text.casefold()

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from diagnose_bench.sandbox import Limits, Sandbox, SnapshotStore, open_sandbox
 from diagnose_bench.sandbox.user import dropped_id
+from diagnose_bench.sandbox.watcher import process_tree
 
 T = TypeVar("T")
 _ORDINARY_ID = 61_234
@@ -70,6 +71,11 @@ def _in_child(function: Callable[[Path], Any], home: Path) -> Any:
     succeeded, answer = pickle.loads(data)
     assert succeeded, answer
     return answer
+
+
+def children_of_the_harness() -> set[int]:
+    """This process and all that descend from it."""
+    return set(process_tree(os.getpid()))
 
 
 @contextlib.contextmanager

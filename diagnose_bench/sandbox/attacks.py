@@ -1,7 +1,7 @@
 """The doors that a sandbox keeps shut, each as a script that tries to walk through it.
 
 A script runs inside and prints OPEN once it is through, or leaves a file called OPEN in the scratch folder
-where that takes longer than the command. `doctor --deep` and the tests run the whole list; that a script can
+after its command has ended. `doctor --deep` and the tests run the whole list; that a script can
 get through at all is shown by running it without a sandbox. What a script would do with an open door it
 does not do: a kernel setting is opened and not written, a foreign process is signalled with number 0.
 """
@@ -9,8 +9,10 @@ does not do: a kernel setting is opened and not written, a foreign process is si
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +20,7 @@ from diagnose_bench.sandbox.attack_ground import AttackGround
 from diagnose_bench.sandbox.attack_scripts import PRELUDE, SCRIPTS
 from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.limits import Limits
+from diagnose_bench.sandbox.removal import empty_folder
 
 ATTACK_LIMITS = Limits(
     command_s=2.0,
@@ -47,6 +50,7 @@ NO_LIMITS = Limits(
 )
 """For the proof that the scripts of the kind ``limit`` can get through."""
 _SETTLE_S = 1.5
+_PATIENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,9 @@ class Attack:
     needs_root : bool
         Whether only root would get through without a sandbox.
     settles : bool
-        Whether to look again for the file a moment later.
+        Whether the file may only be there a moment after the command has ended.
+    patient : bool
+        Whether it is another limit than the time that has to end the command.
     """
 
     door: str
@@ -72,6 +78,7 @@ class Attack:
     script: str
     needs_root: bool = False
     settles: bool = False
+    patient: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +91,81 @@ class AttackResult:
 
 
 ATTACKS = tuple(
-    Attack(door, name, script, needs_root="root" in marks, settles="settles" in marks)
+    Attack(
+        door,
+        name,
+        script,
+        needs_root="root" in marks,
+        settles="settles" in marks,
+        patient="patient" in marks,
+    )
     for door, name, script, *marks in SCRIPTS
 )
 
 
 def attempt(attack: Attack, sandbox: Sandbox, ground: AttackGround) -> AttackResult:
     """Try one door of an open sandbox."""
-    context: dict[str, Any] = ground.context | {
-        "limits": sandbox.limits.as_dict(),
-        "paths": ground.context["paths"] | {"snapshot copy": str(sandbox.snapshot.parent)},
-    }
     program = f"{PRELUDE}\n{attack.script}\n"
-    arguments = shlex.quote(json.dumps(context))
-    result = sandbox.run(f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK")
+    arguments = shlex.quote(_context(sandbox, ground))
+    result = sandbox.run(
+        f"exec python3 -I - {arguments} <<'ATTACK'\n{program}\nATTACK",
+        timeout_s=_PATIENT_S if attack.patient else None,
+    )
     mark = sandbox.scratch / "OPEN"
     if attack.settles:
+        # From here on nothing may be able to put it there.
+        mark.unlink(missing_ok=True)
         time.sleep(_SETTLE_S)
     lines = result.text.splitlines()
     found = [line for line in lines if line.startswith("OPEN")]
     is_open = bool(found) or mark.exists()
+    if is_open and attack.settles:
+        (sandbox.scratch / "END").touch()
+        time.sleep(_SETTLE_S / 3)
     last = lines[-1][:200] if lines else f"exit code {result.exit_code}"
-    sandbox.run('cd "${SCRATCH:-/scratch}" && find . -mindepth 1 -delete 2>/dev/null; true')
+    empty_folder(str(sandbox.scratch))
     return AttackResult(attack, is_open, found[0] if found else last)
+
+
+def attempt_all(sandbox: Sandbox, ground: AttackGround) -> list[AttackResult]:
+    """Try every door of an open sandbox, in the order of the list.
+
+    Notes
+    -----
+    Where a fresh sandbox takes long, as a container does, the doors that are no limit share one command.
+    """
+    is_slow = ":" in sandbox.backend
+    quick = [attack for attack in ATTACKS if is_slow and attack.door not in ("limit", "leftover")]
+    results = {result.attack: result for result in attempt_together(quick, sandbox, ground)}
+    return [results.get(attack) or attempt(attack, sandbox, ground) for attack in ATTACKS]
+
+
+def attempt_together(
+    attacks: Sequence[Attack], sandbox: Sandbox, ground: AttackGround
+) -> Iterator[AttackResult]:
+    """Try doors one after the other in one command; what did not get its turn is left out."""
+    if not attacks:
+        return
+    mark = secrets.token_hex(8)
+    lines = [f"context={shlex.quote(_context(sandbox, ground))}", f"prelude={shlex.quote(PRELUDE)}"]
+    for number, attack in enumerate(attacks):
+        lines.append(
+            f"said=$({{ printf '%s\\n' \"$prelude\"; cat <<'ATTACK'\n{attack.script}\nATTACK\n}} "
+            f'| python3 -I - "$context" 2>&1 | tr -d "\\0")\n'
+            f"case $'\\n'\"$said\" in *$'\\n'OPEN*) said=OPEN;; esac\n"
+            f'printf "%s %s %s\\n" {mark} {number} "${{said##*$\'\\n\'}}"'
+        )
+    answer = sandbox.run("\n".join(lines), timeout_s=_PATIENT_S)
+    empty_folder(str(sandbox.scratch))
+    for line in answer.text.splitlines():
+        if line.startswith(mark):
+            _, index, said = line.split(" ", 2)
+            yield AttackResult(attacks[int(index)], said.startswith("OPEN"), said[:200] or "no word")
+
+
+def _context(sandbox: Sandbox, ground: AttackGround) -> str:
+    context: dict[str, Any] = ground.context | {
+        "limits": sandbox.limits.as_dict(),
+        "paths": ground.context["paths"] | {"snapshot copy": str(sandbox.snapshot.parent)},
+    }
+    return json.dumps(context)

@@ -68,12 +68,16 @@ class Capabilities:
         Other processes do not exist inside; else their numbers can be probed.
     shows_decoys : bool
         Decoys that it is given lie where they belong; else there are none.
+    limits_by_cgroup : bool
+        The kernel keeps the limits of memory and processes for all of a command; else what it keeps for
+        each process and user has to do, and a watcher that adds up the memory.
     """
 
     has_own_paths: bool = True
     hides_names: bool = True
     hides_processes: bool = True
     shows_decoys: bool = True
+    limits_by_cgroup: bool = False
 
     def as_dict(self) -> dict[str, bool]:
         """Name to value, for the record of a run."""

@@ -7,32 +7,40 @@ a person's back, and the image needs bash, coreutils and python3.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import resource
 import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.cgroup import n_killed_around
+from diagnose_bench.sandbox.container_entry import entry_arguments
 from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
-from diagnose_bench.sandbox.leftovers import remove_claimed
+from diagnose_bench.sandbox.lifetime import Lifetime
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
-from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
 
 ENGINES = ("docker", "podman")
-_ENGINE_ERROR = 125
-_STOP_S = 20.0
+ENVIRONMENT = {**arguments.ENVIRONMENT, "PATH": f"/usr/local/bin:{arguments.ENVIRONMENT['PATH']}"}
+"""Of a command: images of a programming language have their programs in /usr/local."""
+_HELPERS = 1
+"""Processes of ours in a container."""
+_PODMAN_PROCESSES = 32_768
+_SPARE_S = 60.0
+"""After its time a container ends by itself, should the harness be gone."""
+_STOP_S = 60.0
 _ANSWER_S = 20.0
+_MOST_SAID = 4096
 
 
 def container_arguments(
@@ -46,9 +54,9 @@ def container_arguments(
     user: tuple[int, int],
     limits: Limits,
     command_s: float,
-    environment: Mapping[str, str] = arguments.ENVIRONMENT,
+    binds: Sequence[tuple[Path, str]] = (),
 ) -> list[str]:
-    """Everything between the engine's name and the command.
+    """Everything between the engine's name and what ``entry_arguments`` says.
 
     Parameters
     ----------
@@ -57,40 +65,59 @@ def container_arguments(
     name : str
         Of the container, by which it is killed.
     id_file : Path
-        Does not exist; the engine makes it once the container exists.
+        Does not exist; the engine makes it once the container exists, podman beside it another one with the
+        number of the container's process 1.
     snapshot, scratch : Path
         Real paths on the host.
     user : tuple of int
         Who the command is on the host.
     limits, command_s
         What it may use.
-    environment : mapping
-        Its variables.
+    binds : sequence of (Path, str)
+        What else to show read-only, and where.
     """
+    memory_mb = limits.resident_mb + limits.tmp_mb + limits.shm_mb
     resources = limits.resource_limits(command_s)
-    # Without it, the user of the container is another one on the host, who cannot write the scratch folder.
-    mapping = ["--userns=keep-id"] if engine == "podman" and os.geteuid() != 0 else []
+    del resources["as"]  # docker knows no such limit; process 1 sets it
+    own: list[str] = []
+    if engine == "podman":
+        # Its writable folders are memory disks without a size.
+        own = ["--read-only-tmpfs=false", f"--pidfile={id_file}.pid"]
+        hard = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+        if os.geteuid() != 0:
+            # Without it, the user of the container is another one on the host, who cannot write the scratch
+            # folder. In that namespace only its own processes count, and an engine without root may have no
+            # other way to count them.
+            own.append("--userns=keep-id")
+            most = limits.processes + _HELPERS
+        else:
+            # All processes of the user count, so that the engine's own limit has to do; podman's default is
+            # more than it may set on some machines.
+            most = _PODMAN_PROCESSES
+        resources["nproc"] = (most if hard == resource.RLIM_INFINITY else min(most, hard),) * 2
     options = [
-        *("run", "--rm", "--init", f"--name={name}", f"--cidfile={id_file}", "--pull=never"),
+        *("run", "--rm", f"--name={name}", f"--cidfile={id_file}", "--pull=never"),
         *("--network=none", "--ipc=private", "--hostname=incident"),
         *("--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"),
-        *(f"--user={user[0]}:{user[1]}", *mapping),
-        f"--pids-limit={limits.processes}",
-        *(f"--memory={limits.resident_mb}m", f"--memory-swap={limits.resident_mb}m"),
+        f"--user={user[0]}:{user[1]}",
+        f"--pids-limit={limits.processes + _HELPERS}",
+        # Memory disks count, too.
+        *(f"--memory={memory_mb}m", f"--memory-swap={memory_mb}m"),
         f"--shm-size={limits.shm_mb}m",
         f"--tmpfs=/tmp:rw,nosuid,nodev,size={limits.tmp_mb * MIB},mode=1777",
         f"--volume={snapshot}:/snapshot:ro",
         f"--volume={scratch}:/scratch:rw",
-        "--workdir=/scratch",
+        *(f"--volume={source}:{place}:ro" for source, place in binds),
+        # The engine would keep all that a command prints.
+        *("--workdir=/scratch", "--log-driver=none"),
+        *own,
+        *(f"--ulimit={kind}={soft}:{hard}" for kind, (soft, hard) in resources.items()),
+        *(f"--env={key}={value}" for key, value in ENVIRONMENT.items()),
     ]
-    for resource, (soft, hard) in resources.items():
-        if resource != "as":  # docker knows no such limit; the memory of all processes is limited above
-            options.append(f"--ulimit={resource}={soft}:{hard}")
-    options += [f"--env={key}={value}" for key, value in environment.items()]
-    return [*options, f"--entrypoint={arguments.BASH}", image]
+    return [*options, "--entrypoint=python3", image]
 
 
-class ContainerSandbox:
+class ContainerSandbox(Lifetime):
     """Commands run in containers of an image that the user has named.
 
     Parameters
@@ -100,10 +127,10 @@ class ContainerSandbox:
     snapshot, scratch, limits, forbidden, own_scratch
         As for ``BubblewrapSandbox``.
     extras : Extras
-        Decoys are left out; nothing else can be given.
+        Decoys; nothing else can be given.
     """
 
-    capabilities = Capabilities(shows_decoys=False)
+    capabilities = Capabilities()
 
     def __init__(
         self,
@@ -127,42 +154,13 @@ class ContainerSandbox:
         self._engine, self._image = engine, image
         self._program = find_engine(engine)
         self.snapshot = snapshot.resolve()
-        self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
-        self.limits = limits
-        self._own_scratch = own_scratch
-        self._is_closed = False
-        self._switch = CommandSwitch()
+        super().__init__(policy.check_scratch(scratch, self.snapshot, forbidden), own_scratch, limits)
+        self._binds = extras.binds()
         uid = dropped_id()
         if uid is not None:
             hand_over(self.scratch, uid)
         self._user = (uid, uid) if uid is not None else (os.geteuid(), os.getegid())
         self._usage = measure_scratch(self.scratch, limits)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def stop(self) -> None:
-        """End a command that runs, called from another thread; later commands end at once, too."""
-        self._switch.stop()
-
-    def cancel(self) -> None:
-        """End the command that runs, called from another thread; later ones run as usual."""
-        self._switch.cancel()
-
-    def close(self) -> None:
-        """Remove the scratch folder if it is the sandbox's own."""
-        if not self._is_closed:
-            self._is_closed = True
-            if self._own_scratch:
-                remove_claimed(self.scratch)
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command in a fresh container.
@@ -172,71 +170,143 @@ class ContainerSandbox:
         SandboxError
             The engine could not run a container.
         """
-        if self._is_closed:
-            raise SandboxError("This sandbox has been closed; open another one.")
-        self._switch.begin()
+        self._begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data
         time_s = self.limits.command_time(timeout_s)
-        output = OutputCollector(self.limits.output_head, self.limits.output_tail)
-        name = f"diagnose-bench-{secrets.token_hex(8)}"
-        with tempfile.TemporaryDirectory(prefix="diagnose-bench-id-") as folder:
-            id_file = Path(folder) / "id"
+        word = secrets.token_hex(8)
+        output = OutputCollector(self.limits.output_head, self.limits.output_tail, word.encode())
+        watcher = Watcher(self.limits, self.scratch, self._usage, max_tasks=self.limits.processes + _HELPERS)
+        with (
+            tempfile.TemporaryDirectory(prefix="diagnose-bench-id-") as folder,
+            tempfile.TemporaryFile() as complaints,
+        ):
+            running = _Container(self._engine, self._program, Path(folder) / "id")
+            watcher = Watcher(
+                self.limits,
+                self.scratch,
+                self._usage,
+                max_tasks=self.limits.processes + _HELPERS,
+                group=running,
+            )
             options = container_arguments(
                 self._engine,
                 self._image,
-                name=name,
-                id_file=id_file,
+                name=running.name,
+                id_file=running.id_file,
                 snapshot=self.snapshot,
                 scratch=self.scratch,
                 user=self._user,
                 limits=self.limits,
                 command_s=time_s,
+                binds=self._binds,
+            )
+            entry = entry_arguments(
+                self.limits.resource_limits(time_s), word, math.ceil(time_s + _SPARE_S), data
             )
             try:
                 process = subprocess.Popen(
-                    [self._program, *options, "-c", data],
+                    [self._program, *options, *entry],
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
+                    # The command's own comes on stdout, too, in the order in which it was written.
+                    stderr=complaints,
                     cwd="/",
                 )
             except OSError as error:
                 raise SandboxError(f"No sandbox: {self._engine} could not be started: {error}.") from error
-            ending = supervise(
-                process,
-                output,
-                self.limits,
-                time_s,
-                watcher=Watcher(self.limits, self.scratch, self._usage),
-                # The engine's processes are not ours to count; its own limits hold.
-                root_pid=lambda: None,
-                stop=lambda: self._kill(name, process),
-                end_reason=self._switch.reason,
-            )
-            existed = id_file.exists()
-        code, limit_hit = ending.return_code, ending.limit_hit
-        if limit_hit is None and not existed and code in (_ENGINE_ERROR, 126, 127):
-            raise SandboxError(messages.engine_message(self._engine, self._image, output.shown()))
-        usage = measure_scratch(self.scratch, self.limits)
-        if limit_hit is None and usage.is_over(self.limits, self._usage):
-            limit_hit = "scratch"
-        self._usage = usage
+            try:
+                ending = supervise(
+                    process,
+                    output,
+                    self.limits,
+                    time_s,
+                    watcher=watcher,
+                    root_pid=running.root_pid,
+                    stop=lambda: running.kill(process),
+                    end_reason=self._switch.reason,
+                )
+            finally:
+                running.remove()
+            complaints.seek(0)
+            said = complaints.read(_MOST_SAID)
+        limit_hit = ending.limit_hit
+        if not output.has_opened and limit_hit in (None, "wall"):
+            raise SandboxError(messages.engine_message(self._engine, self._image, said + output.shown()))
+        over = self._over_quota()
+        code = ending.return_code
         exit_code = code if code >= 0 else 128 - code
-        return finished(exit_code, limit_hit, ending, output, self.limits, time_s)
+        return finished(exit_code, limit_hit or over, ending, output, self.limits, time_s)
 
-    def _kill(self, name: str, process: subprocess.Popen[bytes]) -> None:
-        if process.poll() is not None:
-            return  # with the command the container has ended, and all that ran in it
+
+class _Container:
+    """One container: its name, its process on this machine, its end."""
+
+    def __init__(self, engine: str, program: str, id_file: Path) -> None:
+        self.name = f"diagnose-bench-{secrets.token_hex(8)}"
+        self.id_file = id_file
+        self._engine, self._program = engine, program
+        self._pid: int | None = None
+        self._was_asked = False
+        self._killer: subprocess.Popen[bytes] | None = None
+
+    def root_pid(self) -> int | None:
+        """Process 1 of the container, as this machine numbers it; None while or where that is not known."""
+        if self._pid is None and not self._was_asked and self.id_file.exists():
+            with contextlib.suppress(OSError, ValueError):
+                if self._engine == "podman":
+                    self._pid = int(Path(f"{self.id_file}.pid").read_text())
+                else:
+                    self._pid = self._asked_pid()
+        return self._pid
+
+    def _asked_pid(self) -> int | None:
+        name = self.id_file.read_text().strip()
+        pid = self._engine_says("inspect", "--format={{.State.Pid}}", name).decode().strip()
+        if pid in ("", "0"):
+            return None  # not yet
+        self._was_asked = True
+        # The engine may run in a virtual machine, whose numbers mean nothing here.
+        return int(pid) if name in Path(f"/proc/{pid}/cgroup").read_text() else None
+
+    def n_killed(self) -> int:
+        """How many processes in it the kernel has killed because memory ran out."""
+        return 0 if self._pid is None else n_killed_around(self._pid)
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """End it, unless it has ended: with its process 1 all that runs in it ends."""
+        if process.poll() is None and (self._killer is None or self._killer.poll() is not None):
+            # Not waited for: the engine may not get on while nobody reads the command's output.
+            with contextlib.suppress(OSError):
+                self._killer = subprocess.Popen(
+                    [self._program, "kill", self.name],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+
+    def remove(self) -> None:
+        """Be sure that nothing is left of one that did not end by itself."""
+        if self._killer is not None:
+            try:
+                self._killer.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                self._killer.kill()
+                self._killer.wait()
+        if self._killer is not None or not self.id_file.exists():
+            self._engine_says("rm", "--force", self.name)
+
+    def _engine_says(self, *arguments: str) -> bytes:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                [self._program, "kill", name],
+            return subprocess.run(
+                [self._program, *arguments],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_STOP_S,
                 check=False,
-            )
+            ).stdout
+        return b""
 
 
 def find_engine(engine: str) -> str:
@@ -267,4 +337,4 @@ def engine_problem(engine: str) -> str | None:
     if done.returncode == 0:
         return None
     said = " ".join((done.stderr + done.stdout).decode("utf-8", "replace").split())[-300:]
-    return f"{engine} is installed and does not answer: {said}"
+    return messages.silent_engine_message(engine, said)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import agent_process
 from diagnose_bench.sandbox.attack_ground import AttackGround
-from diagnose_bench.sandbox.attacks import ATTACK_LIMITS, ATTACKS, AttackResult, attempt
+from diagnose_bench.sandbox.attacks import ATTACK_LIMITS, AttackResult, attempt_all
+from diagnose_bench.sandbox.cgroup import delegated_folder
 from diagnose_bench.sandbox.container import ENGINES, engine_problem
 from diagnose_bench.sandbox.leftovers import remove_claimed
-from diagnose_bench.sandbox.mounts import MountTable
 from diagnose_bench.sandbox.opening import open_sandbox
 from diagnose_bench.sandbox.self_check import self_check
 from diagnose_bench.sandbox.store import SnapshotStore, private_folder
@@ -179,19 +176,13 @@ def _form(name: str) -> str:
 
 
 def _cgroup() -> tuple[bool, str]:
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = next((line.split(":", 2)[2] for line in lines if line.startswith("0::")), None)
-    kind = next((mount.point for mount in MountTable.read().mounts if mount.kind == "cgroup2"), None)
-    if own is not None and kind is not None:
-        folder = kind / own.lstrip("/")
-        with contextlib.suppress(OSError):
-            offered = (folder / "cgroup.controllers").read_text().split()
-            if {"memory", "pids"} <= set(offered) and os.access(folder / "cgroup.procs", os.W_OK):
-                return (
-                    True,
-                    "memory and pids are delegated to this user (systemd-run --user --scope adds limits)",
-                )
-    return False, "memory and pids are not delegated: a watcher adds up the memory of a command's processes"
+    folder = delegated_folder()
+    if folder is not None:
+        return True, f"the kernel keeps memory and number of processes of each command, in groups in {folder}"
+    return False, (
+        "memory and pids are not delegated to this user: a watcher adds up the memory of a command's "
+        'processes (under systemd: "systemd-run --user --scope diagnose-bench ...")'
+    )
 
 
 def try_doors(backend: str) -> list[AttackResult]:
@@ -206,6 +197,6 @@ def try_doors(backend: str) -> list[AttackResult]:
             SnapshotStore(uid=uid) as store,
             open_sandbox(backend, store.stage(snapshot), limits=ATTACK_LIMITS) as sandbox,
         ):
-            return [attempt(attack, sandbox, ground) for attack in ATTACKS]
+            return attempt_all(sandbox, ground)
     finally:
         remove_claimed(snapshot)

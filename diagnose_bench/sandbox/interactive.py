@@ -24,7 +24,8 @@ from types import FrameType
 from diagnose_bench.errors import SandboxError
 from diagnose_bench.sandbox import arguments, messages
 from diagnose_bench.sandbox.base import Sandbox
-from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox, Started
+from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
+from diagnose_bench.sandbox.bubblewrap_process import Started
 from diagnose_bench.sandbox.landlock import LandlockSandbox
 from diagnose_bench.sandbox.none import UnsandboxedShell
 from diagnose_bench.sandbox.runner import RunningProcess

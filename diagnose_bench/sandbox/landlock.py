@@ -13,29 +13,30 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, Self
+from typing import IO, Any
 
 from diagnose_bench.errors import SandboxEndedError, SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments, landlock_kernel, messages, policy
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
+from diagnose_bench.sandbox.cgroup import ProcessGroup, delegated_folder
 from diagnose_bench.sandbox.extras import NO_EXTRAS, TOOLBOX_PLACE, Extras
 from diagnose_bench.sandbox.landlock_client import Helper, HelperCommand
 from diagnose_bench.sandbox.landlock_root import DEVICES
 from diagnose_bench.sandbox.leftovers import remove_claimed
+from diagnose_bench.sandbox.lifetime import Lifetime
 from diagnose_bench.sandbox.limits import MIB, RESOURCES, Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.seccomp import Extent, filter_program
 from diagnose_bench.sandbox.store import private_folder
-from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch, tasks_of_user
 
 _READABLE_KERNEL_FILES = ("/proc/cpuinfo", "/proc/meminfo")
 _READABLE_ETC = ("/etc/ld.so.cache",)
-_SLACK = 4
-"""Alone, the kernel counts all processes of the user: the watcher counts exactly, and this stops a bomb."""
+_BOMB = 4096
+"""Alone, the kernel counts all processes of the user, of other trials too: the watcher counts exactly, and
+this stops what starts more between two looks."""
 
 
 def check_landlock() -> None:
@@ -55,7 +56,7 @@ def check_landlock() -> None:
     filter_program()
 
 
-class LandlockSandbox:
+class LandlockSandbox(Lifetime):
     """Commands read `snapshot` and the system's programs, write `scratch`, and open nothing else.
 
     Parameters
@@ -84,11 +85,7 @@ class LandlockSandbox:
         self._extras = extras
         self._masked = policy.masks((*policy.project_paths(), *forbidden))
         self.snapshot = snapshot.resolve()
-        self.scratch = policy.check_scratch(scratch, self.snapshot, forbidden)
-        self.limits = limits
-        self._own_scratch = own_scratch
-        self._is_closed = False
-        self._switch = CommandSwitch()
+        super().__init__(policy.check_scratch(scratch, self.snapshot, forbidden), own_scratch, limits)
         self._one_at_a_time = threading.Lock()
         uid = dropped_id()
         if uid is not None:
@@ -98,51 +95,39 @@ class LandlockSandbox:
                     raise SandboxUnavailableError(messages.unreachable_message(uid, blocked))
         self._usage = measure_scratch(self.scratch, limits)
         self._temporary: Path | None = None
+        self._group: ProcessGroup | None = None
         self._helper = Helper()
         try:
+            groups = delegated_folder()
+            if groups is not None:
+                # Of the whole trial, with the helper's two processes, which must not die with a command.
+                self._group = ProcessGroup(groups, limits, n_helpers=2, dies_whole=False)
             # Needed where nothing is mapped; made before, since the helper cannot ask for it.
             self._temporary = private_folder(uid=uid)
             if uid is not None:
                 hand_over(self._temporary, uid)
-            is_mapped = self._helper.start(self._config(uid, may_map))
+            is_mapped = self._helper.start(self._config(uid, may_map), self._group)
         except BaseException:
             self.close()
             raise
         self.backend = "landlock" if is_mapped else "landlock-bare"
         self.capabilities = Capabilities(
-            has_own_paths=is_mapped, hides_names=is_mapped, hides_processes=False, shows_decoys=is_mapped
+            has_own_paths=is_mapped,
+            hides_names=is_mapped,
+            hides_processes=False,
+            shows_decoys=is_mapped,
+            limits_by_cgroup=self._group is not None,
         )
         if is_mapped:
             remove_claimed(self._temporary)
             self._temporary = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def stop(self) -> None:
-        """End a command that runs, called from another thread; later commands end at once, too."""
-        self._switch.stop()
-
-    def cancel(self) -> None:
-        """End the command that runs, called from another thread; later ones run as usual."""
-        self._switch.cancel()
-
-    def close(self) -> None:
-        """End the helper, and remove the scratch folder if it is the sandbox's own."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._helper.close()
-            for folder in (self._temporary, self.scratch if self._own_scratch else None):
-                if folder is not None:
-                    remove_claimed(folder)
+    def _release(self) -> None:
+        self._helper.close()
+        if self._temporary is not None:
+            remove_claimed(self._temporary)
+        if self._group is not None:
+            self._group.close()
 
     @property
     def root_pid(self) -> int | None:
@@ -184,6 +169,7 @@ class LandlockSandbox:
         time_s = self.limits.command_time(timeout_s)
         output = OutputCollector(self.limits.output_head, self.limits.output_tail)
         with self._one_at_a_time:
+            watcher = self.watcher()
             read_end, write_end = os.pipe()
             with os.fdopen(read_end, "rb") as stream:
                 try:
@@ -200,7 +186,7 @@ class LandlockSandbox:
                     output,
                     self.limits,
                     time_s,
-                    watcher=self.watcher(),
+                    watcher=watcher,
                     root_pid=lambda: self.root_pid,
                     stop=process.stop,
                     end_reason=self._switch.reason,
@@ -209,14 +195,11 @@ class LandlockSandbox:
                 if not process.problem:
                     raise SandboxEndedError("The process that starts the trial's commands was killed.")
                 raise SandboxError(f"No sandbox: the process that starts its commands: {process.problem}.")
-            limit_hit = ending.limit_hit
-            usage = measure_scratch(self.scratch, self.limits)
-            if limit_hit is None and usage.is_over(self.limits, self._usage):
-                limit_hit = "scratch"
-            self._usage = usage
+            limit_hit = ending.limit_hit or watcher.killed_by_kernel()
+            over = self._over_quota()
         code = ending.return_code
         exit_code = code if code >= 0 else 128 - code
-        return finished(exit_code, limit_hit, ending, output, self.limits, time_s)
+        return finished(exit_code, limit_hit or over, ending, output, self.limits, time_s)
 
     def watcher(self) -> Watcher:
         """What keeps the limits of one command that the kernel does not keep."""
@@ -227,6 +210,7 @@ class LandlockSandbox:
             temporary=self._temporary,
             # The helper's two processes are counted, too.
             max_tasks=None if self.capabilities.has_own_paths else self.limits.processes + 2,
+            group=self._group,
         )
 
     def start(
@@ -239,8 +223,7 @@ class LandlockSandbox:
         environment: Mapping[str, str] | None = None,
     ) -> HelperCommand:
         """Start a command with these descriptors as 0, 1 and 2."""
-        if self._is_closed:
-            raise SandboxError("This sandbox has been closed; open another one.")
+        self._begin()
         request = {
             "argv": [base64.b64encode(word).decode() for word in command],
             "environment": self.environment() | dict(environment or {}),
@@ -291,7 +274,7 @@ class LandlockSandbox:
                 "writable": [str(self.scratch), str(self._temporary)],
                 "temporary": [str(self._temporary)],
                 "home": str(self.scratch),
-                "processes": self._most_processes(_SLACK * self.limits.processes + tasks_before),
+                "processes": self._most_processes(_BOMB + tasks_before),
             },
             "limits": [(RESOURCES[name], *both) for name, both in limits.items()],
             "seccomp": {

@@ -17,6 +17,7 @@ from typing import IO, Any
 from diagnose_bench import layout
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import messages
+from diagnose_bench.sandbox.cgroup import ProcessGroup
 
 _STOP = b"stop"
 _START_S = 30.0
@@ -108,8 +109,8 @@ class Helper:
         """The outer of its two processes."""
         return None if self._process is None else self._process.pid
 
-    def start(self, config: dict[str, Any]) -> bool:
-        """Start it; True if it gave itself a file tree of its own."""
+    def start(self, config: dict[str, Any], group: ProcessGroup | None = None) -> bool:
+        """Start it, in a group if there is one; True if it gave itself a file tree of its own."""
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket = ours
         self.null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -133,6 +134,9 @@ class Helper:
         with contextlib.suppress(OSError):
             # If the machine runs out of memory, the shell goes first.
             Path(f"/proc/{self._process.pid}/oom_score_adj").write_text("800")
+        if group is not None:
+            # It waits for the message that follows, and is alone.
+            group.take(self._process.pid)
         self._send(config, ())
         answer = self.answer() if self.has_news(_START_S) else None
         if answer is None or "ready" not in answer:

@@ -93,9 +93,27 @@ def no_engine_message(engine: str) -> str:
     )
 
 
+def silent_engine_message(engine: str, said: str) -> str:
+    """For a container engine that is there and does not run."""
+    remedy = {
+        "docker": 'Start it ("sudo systemctl start docker") and let your user talk to it '
+        '("sudo usermod -aG docker $USER", then log in again).',
+        "podman": 'Without root it needs "sudo apt-get install uidmap" and a line for your user in '
+        "/etc/subuid and /etc/subgid.",
+    }[engine]
+    return f"{engine} is installed and does not answer. {remedy} It said: {said}"
+
+
 def engine_message(engine: str, image: str, printed: bytes) -> str:
     """For an engine that could not run a container."""
     said = " ".join(printed.decode("utf-8", "replace").split())[:500]
+    if "hybrid mode" in said:
+        return (
+            f"No sandbox: {engine} could not run a container: its runtime crun does not work on a machine "
+            "that has both kinds of cgroups with controllers. Install another one (Debian/Ubuntu: "
+            '"sudo apt-get install runc") and write runtime = "runc" below [engine] in '
+            "/etc/containers/containers.conf."
+        )
     return (
         f"No sandbox: {engine} could not run a container of {image} (it said: {said or 'nothing'}). The "
         f'image has to be on this machine ("{engine} pull {image}") and to hold bash and python3.'

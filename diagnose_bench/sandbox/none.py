@@ -8,23 +8,20 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from diagnose_bench.errors import SandboxError, SandboxUnavailableError
 from diagnose_bench.sandbox import arguments
 from diagnose_bench.sandbox.base import Capabilities, ExecResult
 from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
-from diagnose_bench.sandbox.leftovers import remove_claimed
+from diagnose_bench.sandbox.lifetime import Lifetime
 from diagnose_bench.sandbox.limits import Limits
 from diagnose_bench.sandbox.output import OutputCollector
 from diagnose_bench.sandbox.runner import encoded, finished, supervise
 from diagnose_bench.sandbox.scratch import Usage
-from diagnose_bench.sandbox.switch import CommandSwitch
 from diagnose_bench.sandbox.watcher import Watcher
 
 
-class UnsandboxedShell:
+class UnsandboxedShell(Lifetime):
     """Commands run on the host, in the scratch folder, with the paths in $SNAPSHOT and $SCRATCH.
 
     Notes
@@ -52,39 +49,9 @@ class UnsandboxedShell:
             raise SandboxUnavailableError(
                 "--toolbox and --audit need a sandbox: leave them out with --sandbox none."
             )
+        super().__init__(scratch.resolve(), own_scratch, limits)
         self.snapshot = snapshot.resolve()
-        self.scratch = scratch.resolve()
-        self.limits = limits
         self.forbidden = tuple(forbidden)
-        self._own_scratch = own_scratch
-        self._is_closed = False
-        self._switch = CommandSwitch()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def stop(self) -> None:
-        """End a command that runs, called from another thread; later commands end at once, too."""
-        self._switch.stop()
-
-    def cancel(self) -> None:
-        """End the command that runs, called from another thread; later ones run as usual."""
-        self._switch.cancel()
-
-    def close(self) -> None:
-        """Remove the scratch folder if it is our own."""
-        if not self._is_closed:
-            self._is_closed = True
-            if self._own_scratch:
-                remove_claimed(self.scratch)
 
     def environment(self) -> dict[str, str]:
         """The variables of a command."""
@@ -96,9 +63,7 @@ class UnsandboxedShell:
 
     def run(self, command: str, *, timeout_s: float | None = None) -> ExecResult:
         """Run one bash command on the host."""
-        if self._is_closed:
-            raise SandboxError("This shell has been closed; open another one.")
-        self._switch.begin()
+        self._begin()
         data = encoded(command)
         if isinstance(data, ExecResult):
             return data

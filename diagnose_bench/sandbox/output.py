@@ -6,9 +6,18 @@ import hashlib
 
 
 class OutputCollector:
-    """Takes bytes as they come; keeps the first `head` and the last `tail` of them."""
+    """Takes bytes as they come; keeps the first `head` and the last `tail` of them.
 
-    def __init__(self, head: int, tail: int) -> None:
+    Parameters
+    ----------
+    head, tail : int
+        How much is kept.
+    opening : bytes
+        What comes before the command's own output, and is not counted as such.
+    """
+
+    def __init__(self, head: int, tail: int, opening: bytes = b"") -> None:
+        self._opening = opening
         self._head_size = head
         self._tail_size = tail
         self._head = bytearray()
@@ -18,6 +27,10 @@ class OutputCollector:
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
+        if self._opening:
+            n_here = min(len(self._opening), len(data))
+            if data[:n_here] == self._opening[:n_here]:
+                self._opening, data = self._opening[n_here:], data[n_here:]
         self.n_bytes += len(data)
         self._hash.update(data)
         room = self._head_size - len(self._head)
@@ -27,6 +40,11 @@ class OutputCollector:
         if data:
             self._tail += data[-self._tail_size :]
             del self._tail[: -self._tail_size]
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether all that has to come before the command's own output has come."""
+        return not self._opening
 
     @property
     def sha256(self) -> str:

@@ -29,8 +29,9 @@ from diagnose_bench.sandbox.watcher import Watcher
 
 _CHUNK = 1 << 16
 _POLL_S = 0.05
-_GRACE_S = 5.0
+_GRACE_S = 30.0
 _LAST_WORDS_S = 0.5
+_START_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +108,17 @@ def supervise(
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)
     started = time.monotonic()
-    deadline = started + time_s
+    # A container takes its time to start, which is not the command's.
+    has_begun = output.has_opened
+    deadline = started + (time_s if has_begun else _START_S)
     limit_hit: str | None = None
     give_up = float("inf")
     is_open = True
     try:
         while process.poll() is None:
             now = time.monotonic()
+            if not has_begun and output.has_opened:
+                has_begun, started, deadline = True, now, now + time_s
             if limit_hit is None:
                 if (reason := end_reason()) is not None:
                     limit_hit = reason

@@ -19,15 +19,12 @@ from diagnose_bench.sandbox.extras import NO_EXTRAS, Extras
 from diagnose_bench.sandbox.leftovers import remove_claimed
 from diagnose_bench.sandbox.limits import MIB, Limits
 from diagnose_bench.sandbox.opening import open_sandbox
-from diagnose_bench.sandbox.self_check_shared import check_shared
+from diagnose_bench.sandbox.self_check_shared import PROBE, check_shared
 from diagnose_bench.sandbox.store import private_folder
 from diagnose_bench.sandbox.user import dropped_id
 
 # Runs inside. Prints what it finds and judges nothing.
 _PROBE = r"""
-import ctypes, json, os, socket, sys
-question = json.loads(sys.argv[1])
-found = {}
 def is_covered(path):
     if os.path.isdir(path):
         return not os.listdir(path)
@@ -39,25 +36,9 @@ found["visible"] = [path for path in question["hidden"] if os.path.lexists(path)
 found["pid_namespace"] = os.readlink("/proc/self/ns/pid")
 found["n_processes"] = sum(name.isdigit() for name in os.listdir("/proc"))
 
-def can_write(path):
-    try:
-        with open(path, "w") as file:
-            file.write("x")
-        os.unlink(path)
-    except OSError:
-        return False
-    return True
-
 found["writable"] = [folder for folder in ("/", "/snapshot", "/usr", "/etc", "/dev", "/proc/sys/kernel")
                      if can_write(os.path.join(folder, "probe-of-the-self-check"))]
 found["scratch_is_writable"] = can_write("/scratch/probe-of-the-self-check")
-
-def can_open(family):
-    try:
-        socket.socket(family, socket.SOCK_RAW if family == 16 else socket.SOCK_STREAM).close()
-    except OSError:
-        return False
-    return True
 
 families = {"AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "AF_VSOCK": 40}
 found["sockets"] = [name for name, family in families.items() if can_open(family)]
@@ -71,16 +52,7 @@ found["new_user_namespace"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 with open("/proc/1/environ", "rb") as file:
     parts = file.read().decode("utf-8", "replace").split("\0")
 found["init_environment"] = [part.split("=")[0] for part in parts if part]
-written = 0
-try:
-    with open("/scratch/big-file-of-the-self-check", "wb", 0) as file:
-        block = bytes(1 << 20)
-        while written < question["file_bytes"]:
-            written += file.write(block)
-except OSError:
-    pass
-os.unlink("/scratch/big-file-of-the-self-check")
-found["file_bytes"] = written
+found["file_bytes"] = written_to("/scratch/big-file-of-the-self-check", question["file_bytes"])
 children = []
 try:
     for _ in range(question["n_children"]):
@@ -126,7 +98,9 @@ def check_sandbox(sandbox: Sandbox, hidden: Sequence[Path] = ()) -> list[CheckRe
         "n_children": limits.processes + 72,
         "file_bytes": (limits.file_mb + 36) * MIB,
     }
-    answer = sandbox.run(f"exec python3 -I - {_quoted(json.dumps(question))} <<'PROBE'\n{_PROBE}\nPROBE")
+    answer = sandbox.run(
+        f"exec python3 -I - {_quoted(json.dumps(question))} <<'PROBE'\n{PROBE}{_PROBE}\nPROBE"
+    )
     try:
         found = json.loads(answer.shown)
     except ValueError:

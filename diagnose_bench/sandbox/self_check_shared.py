@@ -18,25 +18,11 @@ from diagnose_bench.sandbox import messages, policy
 from diagnose_bench.sandbox.base import CheckResult, Sandbox
 from diagnose_bench.sandbox.limits import MIB
 
-# Runs inside. Prints what it finds and judges nothing.
-_PROBE = r"""
+# What the scripts inside have in common.
+PROBE = r"""
 import ctypes, json, os, socket, sys
 question = json.loads(sys.argv[1])
-snapshot = os.environ.get("SNAPSHOT", "/snapshot")
-scratch = os.environ.get("SCRATCH", "/scratch")
-libc = ctypes.CDLL(None, use_errno=True)
 found = {}
-
-def is_readable(path):
-    try:
-        if os.path.isdir(path):
-            return bool(os.listdir(path))
-        if os.stat(path).st_rdev == os.stat("/dev/null").st_rdev:
-            return False
-        os.close(os.open(path, os.O_RDONLY))
-    except OSError:
-        return False
-    return True
 
 def can_write(path):
     try:
@@ -50,6 +36,36 @@ def can_write(path):
 def can_open(family):
     try:
         socket.socket(family, socket.SOCK_RAW if family == 16 else socket.SOCK_STREAM).close()
+    except OSError:
+        return False
+    return True
+
+def written_to(path, most):
+    written = 0
+    try:
+        with open(path, "wb", 0) as file:
+            block = bytes(1 << 20)
+            while written < most:
+                written += file.write(block)
+    except OSError:
+        pass
+    os.unlink(path)
+    return written
+"""
+
+# Runs inside. Prints what it finds and judges nothing.
+_PROBE = r"""
+snapshot = os.environ.get("SNAPSHOT", "/snapshot")
+scratch = os.environ.get("SCRATCH", "/scratch")
+libc = ctypes.CDLL(None, use_errno=True)
+
+def is_readable(path):
+    try:
+        if os.path.isdir(path):
+            return bool(os.listdir(path))
+        if os.stat(path).st_rdev == os.stat("/dev/null").st_rdev:
+            return False
+        os.close(os.open(path, os.O_RDONLY))
     except OSError:
         return False
     return True
@@ -90,17 +106,9 @@ child = os.fork()
 if child == 0:
     os._exit(0 if libc.unshare(0x10000000) == 0 else 1)
 found["new_user_namespace"] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-written = 0
-path = os.path.join(scratch, "big-file-of-the-self-check")
-try:
-    with open(path, "wb", 0) as file:
-        block = bytes(1 << 20)
-        while written < question["file_bytes"]:
-            written += file.write(block)
-except OSError:
-    pass
-os.unlink(path)
-found["file_bytes"] = written
+found["file_bytes"] = written_to(
+    os.path.join(scratch, "big-file-of-the-self-check"), question["file_bytes"]
+)
 print(json.dumps(found))
 """
 
@@ -119,9 +127,20 @@ time.sleep(float(sys.argv[2]))
 """
 
 _DAEMON = r"""
-cd "${SCRATCH:-/scratch}"
-(setsid bash -c 'while :; do echo x >> daemon-of-the-self-check; sleep 0.02; done' &)
-until [ -s daemon-of-the-self-check ]; do sleep 0.01; done
+import os, sys, time
+file = os.path.join(os.environ.get("SCRATCH", "/scratch"), "daemon-of-the-self-check")
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for number in range(3):
+            os.close(number)
+        while True:
+            with open(file, "a") as out:
+                out.write("x")
+            time.sleep(0.02)
+    os._exit(0)
+while not (os.path.exists(file) and os.path.getsize(file)):
+    time.sleep(0.01)
 """
 
 
@@ -142,12 +161,12 @@ def check_shared(sandbox: Sandbox, hidden: Sequence[Path]) -> list[CheckResult]:
         "hidden": sorted({str(place) for path in paths for place in (path, path.resolve())} - {"/"}),
         "harness": os.getpid(),
         "shares_processes": not is_container,
-        # An engine's own filter leaves sockets of the empty network alone.
-        "families": ["AF_UNIX", "AF_INET", "AF_INET6", "AF_NETLINK", "AF_VSOCK"] if not is_container else [],
+        # In a container no socket of anybody else has a name.
+        "families": [*([] if is_container else ["AF_UNIX"]), "AF_INET", "AF_INET6", "AF_NETLINK", "AF_VSOCK"],
         "file_bytes": (limits.file_mb + 36) * MIB,
     }
     asked = shlex.quote(json.dumps(question))
-    answer = sandbox.run(f"exec python3 -I - {asked} <<'PROBE'\n{_PROBE}\nPROBE")
+    answer = sandbox.run(f"exec python3 -I - {asked} <<'PROBE'\n{PROBE}{_PROBE}\nPROBE")
     try:
         found = json.loads(answer.shown)
     except ValueError:
@@ -155,10 +174,10 @@ def check_shared(sandbox: Sandbox, hidden: Sequence[Path]) -> list[CheckResult]:
             raise SandboxUnavailableError(messages.NO_PYTHON) from None
         detail = f"exit code {answer.exit_code}: {answer.text[-500:].strip()}"
         return [CheckResult("the self-check's script runs", False, detail)]
-    return [*_judge(found, sandbox, is_container), _children(sandbox), _daemon(sandbox)]
+    return [*_judge(found, sandbox), _children(sandbox), _daemon(sandbox)]
 
 
-def _judge(found: dict[str, Any], sandbox: Sandbox, is_container: bool) -> list[CheckResult]:
+def _judge(found: dict[str, Any], sandbox: Sandbox) -> list[CheckResult]:
     limits = sandbox.limits
     privileges = {name: found[name] for name in ("capabilities", "no_new_privs", "seccomp")}
     return [
@@ -185,7 +204,7 @@ def _judge(found: dict[str, Any], sandbox: Sandbox, is_container: bool) -> list[
         ),
         CheckResult(
             "no new user namespace can be made",
-            not found["new_user_namespace"] or is_container,
+            not found["new_user_namespace"],
             f"made: {found['new_user_namespace']}",
         ),
         CheckResult(
@@ -199,7 +218,7 @@ def _judge(found: dict[str, Any], sandbox: Sandbox, is_container: bool) -> list[
 def _children(sandbox: Sandbox) -> CheckResult:
     most = sandbox.limits.processes
     # Where the kernel counts other processes, too, the watcher needs a moment to count these.
-    patience_s = 0 if sandbox.capabilities.has_own_paths else 3
+    patience_s = 0 if sandbox.capabilities.has_own_paths else 20
     command = f"exec python3 -I - {most + 72} {patience_s} <<'PROBE'\n{_CHILDREN}\nPROBE"
     answer = sandbox.run(command)
     lines = [line for line in answer.text.splitlines() if line.isdigit()]
@@ -209,7 +228,7 @@ def _children(sandbox: Sandbox) -> CheckResult:
 
 
 def _daemon(sandbox: Sandbox) -> CheckResult:
-    sandbox.run(_DAEMON)
+    sandbox.run(f"exec python3 -I - <<'PROBE'\n{_DAEMON}\nPROBE")
     file = sandbox.scratch / "daemon-of-the-self-check"
     try:
         size = file.stat().st_size

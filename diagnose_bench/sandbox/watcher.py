@@ -11,11 +11,20 @@ import os
 import stat
 import time
 from pathlib import Path
+from typing import Protocol
 
 from diagnose_bench.sandbox.limits import DISK_RESERVE_MB, MIB, WATCH_INTERVAL_S, Limits
 from diagnose_bench.sandbox.scratch import Usage, measure
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Counting(Protocol):
+    """A group of processes in which the kernel may kill some."""
+
+    def n_killed(self) -> int:
+        """How many it has killed because memory ran out."""
+        ...
 
 
 class Watcher:
@@ -33,6 +42,8 @@ class Watcher:
         A folder for temporary files that is no memory disk with a size of its own.
     max_tasks : int or None
         Processes and threads below the root, itself included, where the kernel does not count exactly.
+    group : Counting or None
+        Where the kernel kills one process, and the rest of the command has to follow.
     """
 
     def __init__(
@@ -43,12 +54,15 @@ class Watcher:
         *,
         temporary: Path | None = None,
         max_tasks: int | None = None,
+        group: Counting | None = None,
     ) -> None:
         self._limits = limits
         self._scratch = scratch
         self._start = start
         self._temporary = temporary
         self._max_tasks = max_tasks
+        self._group = group
+        self._killed_at_start = 0 if group is None else group.n_killed()
         self._free_at_start = _free_bytes(scratch)
         self._next_look = time.monotonic() + WATCH_INTERVAL_S
 
@@ -62,7 +76,15 @@ class Watcher:
         self._next_look = time.monotonic() + max(WATCH_INTERVAL_S, 2 * (time.monotonic() - now))
         return limit
 
+    def killed_by_kernel(self) -> str | None:
+        """Whether the kernel has killed something of the command because memory ran out."""
+        if self._group is not None and self._group.n_killed() > self._killed_at_start:
+            return "memory"
+        return None
+
     def _look(self, root_pid: int | None) -> str | None:
+        if self.killed_by_kernel() is not None:
+            return "memory"
         unlinked = 0
         if root_pid is not None:
             pids = process_tree(root_pid)

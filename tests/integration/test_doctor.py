@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from diagnose_bench.cli import app
 from diagnose_bench.sandbox import doctor, landlock_kernel
 from diagnose_bench.sandbox.attacks import ATTACKS, AttackResult
+from diagnose_bench.sandbox.container import engine_problem
 from diagnose_bench.sandbox.doctor import BackendReport, Examination, examine
 
 pytestmark = pytest.mark.sandbox
@@ -35,6 +36,16 @@ def test_machine_without_any_sandbox_is_told_what_to_type(monkeypatch, tmp_path)
     assert "no Landlock" in result.output
     assert "sudo apt-get install podman" in result.output
     assert "unconfined" in result.output
+
+
+def test_engine_that_does_not_answer_says_what_to_type(monkeypatch, tmp_path):
+    for engine in ("docker", "podman"):
+        (tmp_path / engine).write_text("#!/bin/sh\necho no service here >&2\nexit 1\n")
+        (tmp_path / engine).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "sudo systemctl start docker" in (engine_problem("docker") or "")
+    assert "uidmap" in (engine_problem("podman") or "")
+    assert "no service here" in (engine_problem("podman") or "")
 
 
 def test_landlock_alone_is_enough(monkeypatch, tmp_path):

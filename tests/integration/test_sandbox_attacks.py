@@ -6,7 +6,7 @@ import pytest
 from sandbox_helpers import as_ordinary_user
 
 from diagnose_bench.sandbox.attack_ground import AttackGround
-from diagnose_bench.sandbox.attacks import ATTACKS, NO_LIMITS, attempt
+from diagnose_bench.sandbox.attacks import ATTACKS, NO_LIMITS, attempt, attempt_together
 from diagnose_bench.sandbox.doctor import try_doors
 from diagnose_bench.sandbox.none import UnsandboxedShell
 
@@ -57,6 +57,21 @@ def test_every_attack_gets_through_without_a_sandbox(tmp_path):
     else:
         wanted = {attack for attack in ATTACKS if not attack.needs_root}
     assert sorted(attack.name for attack in wanted - found) == []
+
+
+def test_doors_that_share_one_command_are_tried_as_well(tmp_path):
+    (tmp_path / "snapshot").mkdir()
+    (tmp_path / "snapshot" / "events.jsonl").write_text("evidence\n")
+    (tmp_path / "scratch").mkdir()
+    easy = [attack for attack in ATTACKS if attack.door in ("read", "network") and not attack.needs_root]
+    with (
+        AttackGround() as ground,
+        UnsandboxedShell(tmp_path / "snapshot", tmp_path / "scratch", limits=NO_LIMITS) as shell,
+    ):
+        together = [(result.attack, result.is_open) for result in attempt_together(easy, shell, ground)]
+        alone = [(attack, attempt(attack, shell, ground).is_open) for attack in easy]
+    assert together == alone
+    assert sum(is_open for _, is_open in together) > len(easy) / 2
 
 
 def test_list_has_every_kind_of_door_and_no_attack_twice():

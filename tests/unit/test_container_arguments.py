@@ -35,12 +35,14 @@ def test_container_has_no_network_no_capability_and_nothing_to_write(engine, tmp
     assert {"--network=none", "--read-only", "--cap-drop=ALL", "--security-opt=no-new-privileges"} <= set(
         found
     )
-    assert {"--pull=never", "--rm", "--user=61000:61000", "--pids-limit=128", "--memory=2048m"} <= set(found)
+    # Process 1 is ours; memory is 2048 for processes, 64 for /tmp and 32 for /dev/shm.
+    assert {"--pull=never", "--rm", "--user=61000:61000", "--pids-limit=129", "--memory=2144m"} <= set(found)
+    assert {"--memory-swap=2144m", "--shm-size=32m", "--log-driver=none"} <= set(found)
     assert f"--volume={tmp_path}/snapshot:/snapshot:ro" in found
     assert f"--volume={tmp_path}/scratch:/scratch:rw" in found
     assert sum(option.startswith(("--volume", "--mount", "--device")) for option in found) == 2
     assert {"--ulimit=core=1:1", "--ulimit=cpu=60:61", "--ulimit=nofile=256:256"} <= set(found)
-    assert found[-2:] == ["--entrypoint=/bin/bash", MISSING]
+    assert found[-2:] == ["--entrypoint=python3", MISSING]
     assert not any("privileged" in option and "no-new" not in option for option in found)
 
 

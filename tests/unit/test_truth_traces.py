@@ -10,7 +10,8 @@ import pytest
 from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
 from diagnose_bench.grading import score_run
-from diagnose_bench.truth_traces import canary_forms, is_sentence
+from diagnose_bench.ground_truth import load_truths
+from diagnose_bench.truth_traces import TruthTraces, canary_forms, is_sentence
 
 ONE, TWO = "scenario-001", "scenario-002"
 CART = "shop/Deployment/cart"
@@ -87,6 +88,18 @@ def test_an_imported_answer_is_searched_too(tmp_path: Path) -> None:
     trials = {(ONE, 1): Trial([CART, CANARY], outputs=None), (TWO, 1): Trial([CART], outputs=None)}
     scorecard = score_run(write_run(tmp_path / "run", suite(tmp_path), trials, imported=True))
     assert [event.confidence.value for event in scorecard.scenarios[0].trials[0].boundary_events] == ["high"]
+
+
+def test_an_answer_alone_can_be_searched_though_it_cannot_be_read(tmp_path: Path) -> None:
+    suite(tmp_path)
+    truths = load_truths(tmp_path / "ground_truth" / "small", [ONE, TWO]).truths
+    traces = TruthTraces({key: loaded.truth for key, loaded in truths.items()})
+    assert list(traces.in_answer(ONE, b'{"entities": ["shop/Deployment/cart"]}')) == []
+    (event,) = traces.in_answer(ONE, b"\xff{" + SECRET.upper().encode(), "2026-01-01T00:00:00Z")
+    assert event.detail == "the answer has the canary of the truth of this scenario"
+    assert (event.time, event.command, event.confidence) == ("2026-01-01T00:00:00Z", None, "high")
+    (event,) = traces.in_answer(TWO, CANARY.encode())
+    assert event.detail == f"the answer has the canary of the truth of {ONE}"
 
 
 def test_a_canary_that_is_too_short_to_prove_anything_is_not_searched() -> None:
