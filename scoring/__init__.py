@@ -57,7 +57,7 @@ from scoring.resampling import bootstrap_means
 from scoring.trials import MatchCounts, TrialBatch, count_matches
 from scoring.variance import RepeatVariance, repeat_variance
 
-SCORING_VERSION = 1
+SCORING_VERSION = 2
 """Bumped whenever a number can change."""
 
 __all__ = [

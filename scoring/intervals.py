@@ -19,7 +19,7 @@ from scoring._special import t_quantile
 from scoring._units import Design, UnitSample, check_level, design
 from scoring.betting import betting_bounds
 from scoring.errors import ScoringError
-from scoring.half_atom import DirichletRatio, half_atom_law, merged
+from scoring.half_atom import DirichletRatio, merged, score_law
 from scoring.resampling import bootstrap_means
 
 
@@ -64,7 +64,8 @@ class Ends:
 
 
 LINES = {
-    Method.HALF_ATOM: "Bayesian bootstrap with half an atom at each bound of the score, exact quadrature",
+    Method.HALF_ATOM: "Bayesian bootstrap with half an atom at each bound of the score, to which scores "
+    "between them lend 1.5 / (n + 1) of their weight, exact quadrature",
     Method.T: "Student's t on unit means",
     Method.STRICT: "Dirichlet bound of Gaffke and Learned-Miller/Thomas, exact quadrature",
     Method.SEQUENTIAL: "betting confidence sequence, valid at every look",
@@ -154,11 +155,15 @@ def mean_interval(
     )
 
 
-def half_atom_ends(sample: UnitSample, level: float, low: float = 0.0, high: float = 1.0) -> Ends:
-    """Half-atom interval of one split, for values with the given bounds."""
-    law = half_atom_law(sample.values, sample.sizes, low, high)
+def half_atom_ends(sample: UnitSample, level: float) -> Ends:
+    """Half-atom interval of the mean score of one split."""
+    return ends_of(score_law(sample.values, sample.sizes), sample.mean, level)
+
+
+def ends_of(law: DirichletRatio, estimate: float, level: float) -> Ends:
+    """The two ends that leave the same chance outside."""
     tail = 0.5 * (1.0 - level)
-    return Ends(sample.mean, law.quantile(tail), law.quantile(1.0 - tail))
+    return Ends(estimate, law.quantile(tail), law.quantile(1.0 - tail))
 
 
 def t_ends(values: FloatArray, plan: Design, level: float) -> Ends:

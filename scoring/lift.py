@@ -11,8 +11,8 @@ from scoring import _checks
 from scoring._checks import FloatArray
 from scoring._units import SAME, Design, check_level, design
 from scoring.errors import ScoringError
-from scoring.half_atom import merged
-from scoring.intervals import Ends, Interval, combined
+from scoring.half_atom import lent_share, lent_to_bounds, merged
+from scoring.intervals import LINES, Ends, Interval, Method, combined, ends_of
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def lift_over_blind(
         [_ends(plan, label, scores - blind, np.ones(scores.size), blind, level) for label in _splits(plan)],
         plan,
     )
-    line = "Bayesian bootstrap of pairs with half an atom at each bound of the score, exact quadrature"
+    line = LINES[Method.HALF_ATOM].replace("bootstrap", "bootstrap of pairs", 1)
     if plan.n_splits > 1:
         line += f"; mean of {plan.n_splits} splits"
         share_line = line + "; blind held fixed"
@@ -98,13 +98,19 @@ def _ends(
     guess = guesses.mean
     # One rounding for difference and share: below is 1 in the difference, what blind leaves in the share.
     leaves = 1.0 if bool(np.all(below == 1.0)) else 1.0 - guess
+    # What a unit lends to the bounds of the score keeps its own blind.
+    inner, lent = lent_to_bounds(np.clip(tops.values + guesses.values, 0.0, 1.0))
+    held = guesses.values[inner] * sizes[inner]
+    own = np.ones(tops.n)
+    own[inner] = 1.0 - lent_share(tops.n)
     law = merged(
-        above=np.concatenate([tops.values * sizes, [-guess, 1.0 - guess]]),
-        below=np.concatenate([bottoms.values * sizes, [leaves, leaves]]),
-        weights=np.concatenate([np.ones(tops.n), [0.5, 0.5]]),
+        above=np.concatenate([tops.values * sizes, [-guess, 1.0 - guess], sizes[inner] - held, -held]),
+        below=np.concatenate(
+            [bottoms.values * sizes, [leaves, leaves], *2 * [bottoms.values[inner] * sizes[inner]]]
+        ),
+        weights=np.concatenate([own, [0.5, 0.5], lent]),
     )
-    tail = 0.5 * (1.0 - level)
-    return Ends(tops.mean / bottoms.mean, law.quantile(tail), law.quantile(1.0 - tail))
+    return ends_of(law, tops.mean / bottoms.mean, level)
 
 
 def _interval(ends: Ends, level: float, line: str, estimand: str, plan: Design) -> Interval:

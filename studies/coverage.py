@@ -19,7 +19,7 @@ import numpy as np
 
 import scoring
 from scoring.betting import betting_bounds
-from scoring.half_atom import DirichletRatio, half_atom_law, merged
+from scoring.half_atom import DirichletRatio, merged, score_law
 from studies.coverage_tables import Row, tables
 from studies.models import (
     BASES,
@@ -50,7 +50,7 @@ def covers(law: DirichletRatio, truth: float) -> bool:
 
 def half_atom_covers(means: FloatArray, truth: float) -> bool:
     """The same for the default interval."""
-    return covers(half_atom_law(means, np.ones(means.size)), truth)
+    return covers(score_law(means, np.ones(means.size)), truth)
 
 
 def strict_covers(means: FloatArray, truth: float) -> bool:
