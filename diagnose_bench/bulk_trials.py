@@ -21,6 +21,8 @@ DIAGNOSED = _OUTCOME_NUMBERS[Outcome.DIAGNOSED]
 _TRIAL = np.dtype(
     [
         ("line", np.int64),
+        ("at", np.int64),
+        ("size", np.int32),
         ("agent", np.int32),
         ("scenario", np.int32),
         ("repeat", np.int32),

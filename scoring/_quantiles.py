@@ -2,8 +2,8 @@
 
 The method is that of `DirichletRatio`: the integral along a hyperbola through the saddle point, and Newton's
 method between brackets. Here the arrays have one column for each quantile wanted, and complex numbers are
-pairs of real ones, whose logarithms and angles are many times as fast. What a column gives does not depend on the
-others: each is frozen once it is done, and atoms that pad it add exactly nothing.
+pairs of real ones, whose logarithms and angles are many times as fast. What a column gives does not depend on
+the others: each is frozen once it is done, and atoms that pad it add exactly nothing.
 """
 
 from __future__ import annotations

@@ -9,10 +9,11 @@ import numpy as np
 
 from scoring import _checks
 from scoring._checks import FloatArray
+from scoring._quantiles import quantiles
 from scoring._units import SAME, Design, check_level, design
 from scoring.errors import ScoringError
-from scoring.half_atom import lent_share, lent_to_bounds, merged
-from scoring.intervals import LINES, Ends, Interval, Method, combined, ends_of
+from scoring.half_atom import DirichletRatio, lent_share, lent_to_bounds, merged
+from scoring.intervals import LINES, Ends, Interval, Method, combined
 
 
 @dataclass(frozen=True)
@@ -61,10 +62,14 @@ def lift_over_blind(
     check_level(level)
     plan = design(scores.size, split_of, family_of)
     rest = 1.0 - float(plan.shares @ blind)
-    difference = combined(
-        [_ends(plan, label, scores - blind, np.ones(scores.size), blind, level) for label in _splits(plan)],
-        plan,
-    )
+    ones = np.ones(scores.size)
+    laws = [_law(plan, label, scores - blind, ones, blind) for label in _splits(plan)]
+    if plan.n_splits == 1 and rest > SAME:
+        laws.append(_law(plan, 0, scores - blind, 1.0 - blind, blind))
+    tail = 0.5 * (1.0 - level)
+    ends = quantiles([law for law, _ in laws], (tail, 1.0 - tail)).tolist()
+    parts = [Ends(estimate, *found) for (_, estimate), found in zip(laws, ends, strict=True)]
+    difference = combined(parts[: plan.n_splits], plan)
     line = LINES[Method.HALF_ATOM].replace("bootstrap", "bootstrap of pairs", 1)
     if plan.n_splits > 1:
         line += f"; mean of {plan.n_splits} splits"
@@ -76,7 +81,7 @@ def lift_over_blind(
     elif plan.n_splits > 1:
         share = Ends(difference.estimate / rest, difference.low / rest, difference.high / rest)
     else:
-        share = _ends(plan, 0, scores - blind, 1.0 - blind, blind, level)
+        share = parts[-1]
     return Lift(
         difference=_interval(difference, level, line, "headline minus blind over scenarios like these", plan),
         share=_interval(
@@ -89,10 +94,10 @@ def _splits(plan: Design) -> range:
     return range(plan.n_splits)
 
 
-def _ends(
-    plan: Design, label: int, above: FloatArray, below: FloatArray, blind: FloatArray, level: float
-) -> Ends:
-    """Ends for ``sum(above) / sum(below)`` over the scenarios of one split."""
+def _law(
+    plan: Design, label: int, above: FloatArray, below: FloatArray, blind: FloatArray
+) -> tuple[DirichletRatio, float]:
+    """Law of ``sum(above) / sum(below)`` over the scenarios of one split, and its estimate."""
     tops, bottoms, guesses = (plan.samples(values)[label] for values in (above, below, blind))
     sizes = tops.sizes
     guess = guesses.mean
@@ -110,7 +115,7 @@ def _ends(
         ),
         weights=np.concatenate([own, [0.5, 0.5], lent]),
     )
-    return ends_of(law, tops.mean / bottoms.mean, level)
+    return law, tops.mean / bottoms.mean
 
 
 def _interval(ends: Ends, level: float, line: str, estimand: str, plan: Design) -> Interval:
