@@ -1,6 +1,7 @@
 """Comparisons against written-out arithmetic and scipy."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -265,6 +266,27 @@ def test_families_are_the_units_and_are_left_out_in_turn(tmp_path: Path) -> None
     assert pair.families.prediction is not None
     assert pair.families.interaction_p_value is not None
     assert "Leave one family out" in comparison_text(comparison)
+
+
+def test_few_families_can_never_be_told_apart_and_it_says_so(tmp_path: Path) -> None:
+    # Ten scenarios that all lose everything, but only two families: 2^(1-2) is the smallest p there is.
+    found = compare_runs(two(tmp_path, [[1, 1]] * 10, [[0, 0]] * 10, families=["dns"] * 5 + ["cpu"] * 5))
+    pair = only(found)
+    text = comparison_text(found)
+    assert pair.p_value == 0.5
+    assert (pair.decision, found.exit_code()) == (Decision.UNDECIDED, 3)
+    assert math.isnan(pair.minimum_detectable)
+    assert "with 10 scenarios x 2 repeats in 2 families, which are the independent units" in text
+    assert "at least 6 families are needed. Only more families can" in text
+    document = found.to_dict()
+    assert (document["n_units"], document["unit"], document["fewest_units"]) == (2, "family", 6)
+    assert document["comparisons"][0]["minimum_detectable"] is None
+
+
+def test_few_scenarios_can_never_be_told_apart_and_it_says_so(tmp_path: Path) -> None:
+    found = compare_runs(two(tmp_path, [[1, 1]] * 5, [[0, 0]] * 5))
+    assert "With 5 scenarios as independent units no difference can ever" in comparison_text(found)
+    assert "More scenarios can, not more repeats" in comparison_text(found)
 
 
 def test_scenarios_without_families_have_no_family_table(tmp_path: Path) -> None:
