@@ -274,7 +274,9 @@ def _by_name(reading: Reading, found: TrialArray) -> tuple[list[str], TrialArray
     renumbered = np.zeros(len(names) or 1, dtype=np.int32)
     renumbered[seen] = np.arange(len(seen))
     found["agent"] = renumbered[found["agent"]]
-    return [names[number] for number in seen], found[np.argsort(found["agent"], kind="stable")]
+    if bool(np.any(np.diff(found["agent"]) < 0)):
+        found = found[np.argsort(found["agent"], kind="stable")]
+    return [names[number] for number in seen], found
 
 
 def _write_scorecards(

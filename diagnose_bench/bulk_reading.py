@@ -96,8 +96,6 @@ class Reading:
                     self.spool.write(block.data)
         finally:
             self.rejects.close()
-            if reader is not None:
-                reader.close()
 
     def reject_second(self, second: TrialArray) -> None:
         """Reject the rows that came second for their trial."""
@@ -148,9 +146,9 @@ class Reading:
         return _as_columns(rows)
 
     def _by_columns(self, block: Block, reader: ColumnReader) -> TrialColumns:
-        plain = None if block.too_long else reader.read(block.data, self._highest_repeat())
-        if plain is None:
+        if block.too_long:
             return self._one_by_one(block)
+        plain = reader.read(block.data, self._highest_repeat())
         self.n_rows += plain.lines.size
         others = np.ones(block.n_lines(), dtype=np.bool_)
         others[plain.lines] = False

@@ -14,7 +14,7 @@ from diagnose_bench.importers.diagnosis_sources import MAX_ROW_BYTES
 
 _LINE_FEED = 10
 _MARK = b"\xef\xbb\xbf"
-_SMALLEST, _LARGEST = 1 << 18, 1 << 23
+_SMALLEST, _LARGEST = 1 << 18, 1 << 21
 
 
 @dataclass(frozen=True)
