@@ -30,20 +30,15 @@ def one_pass(drawn: Trials) -> float:
 
 def core(drawn: Trials, batch: scoring.TrialBatch) -> Means:
     scores = scoring.headline_scores(batch)
-    return np.stack(
-        [
-            _means(drawn, scores.precision_at_full_recall),
-            _means(drawn, scores.ranked_precision_at_full_recall),
-        ]
-    )
+    return _means(drawn, scores.precision_at_full_recall, scores.ranked_precision_at_full_recall)
 
 
-def _means(drawn: Trials, score: Means) -> Means:
+def _means(drawn: Trials, *scores: Means) -> Means:
     cell = drawn.agent * drawn.n_scenarios + drawn.scenario
     n_cells = N_AGENTS * drawn.n_scenarios
-    sums = np.bincount(cell, weights=score, minlength=n_cells)
-    means = sums / np.maximum(np.bincount(cell, minlength=n_cells), 1)
-    return np.asarray(means.reshape(N_AGENTS, drawn.n_scenarios).mean(axis=1))
+    sizes = np.maximum(np.bincount(cell, minlength=n_cells), 1)
+    means = np.stack([np.bincount(cell, weights=score, minlength=n_cells) / sizes for score in scores])
+    return np.asarray(means.reshape(len(scores), N_AGENTS, drawn.n_scenarios).mean(axis=2))
 
 
 def plain_loop(drawn: Trials, lists: list[list[int]]) -> Means:
@@ -58,7 +53,7 @@ def plain_loop(drawn: Trials, lists: list[list[int]]) -> Means:
         full = n_hits == n_roots
         first.append(n_hits / len(distinct) if full else 0.0)
         second.append(ranked / n_roots if full else 0.0)
-    return np.stack([_means(drawn, np.array(first)), _means(drawn, np.array(second))])
+    return _means(drawn, np.array(first), np.array(second))
 
 
 def _long(drawn: Trials) -> dict[str, Any]:
@@ -191,7 +186,7 @@ def by_pytrec_eval(drawn: Trials, prepared: tuple[dict[str, Any], dict[str, Any]
     scores = np.zeros(drawn.n_trials)
     for number, one in found.items():
         scores[int(number)] = one["map"] if one["recall_1000"] == 1 else 0.0
-    return _means(drawn, scores)
+    return _means(drawn, scores)[0]
 
 
 def plain_script(path: Path, n_scenarios: int) -> dict[str, float]:

@@ -6,7 +6,9 @@ for each trial. Small files go through plain Python, large ones through DuckDB; 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diagnose_bench import bulk_files
+from diagnose_bench.bulk_details import Pieces, RowSource, scorecard_text
 from diagnose_bench.bulk_reading import LISTED, Reading
-from diagnose_bench.bulk_scorecard import GradedRows, Plan, grade_rows
+from diagnose_bench.bulk_scorecard import Plan, grade_rows
 from diagnose_bench.bulk_trials import TrialArray
 from diagnose_bench.errors import UsageError
-from diagnose_bench.grading import scorecard_of
+from diagnose_bench.grading import prepare_statistics, scorecard_of
 from diagnose_bench.grading_inputs import inputs_of, without_excluded
 from diagnose_bench.outcome import IntervalMethod, Profile
 from diagnose_bench.scorecard import EXIT_INCOMPLETE, Scorecard
@@ -28,6 +31,7 @@ from diagnose_bench.suite import load_suite
 
 BULK_FORMAT_VERSION = 1
 _MOST_PLANNED = 10_000
+_AGENTS_AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,7 @@ class BulkResult:
                 "scored 0."
             )
         if not self.is_detailed:
-            found.append(
-                "The file is large, so the scorecards hold no list of trials; --trials writes a row for each."
-            )
+            found.append("As asked, the scorecards list no trials; --trials writes a row for each.")
         if self.n_rejected:
             found.append(f"{self.n_rejected} rejected, listed in {self.rejected_path}:")
             found.extend(f"  line {line}: {reason}" for line, reason in self.rejected)
@@ -136,6 +138,7 @@ def score_file(
     planned_repeats: int | None = None,
     out: Path | None = None,
     trials: Path | None = None,
+    details: bool = True,
 ) -> BulkResult:
     """Score a file of rows: agent, scenario_id, repeat, and one of entities, diagnosis and text.
 
@@ -162,6 +165,9 @@ def score_file(
         ``<out>.rejected.jsonl``, by default ``<path>.rejected.jsonl``.
     trials : Path, optional
         Write one row per planned trial here, as Parquet.
+    details : bool
+        Whether each scorecard lists its trials with every submission. The lists are several times as large
+        as the file.
 
     Raises
     ------
@@ -189,8 +195,12 @@ def score_file(
     inputs = inputs_of(load_suite(suite), truth)
     scenario_ids = tuple(scenario.id for scenario in inputs.suite.scenarios)
     counted, excluded = without_excluded(inputs, scenario_ids, exclude)
-    with bulk_files.staged(*targets) as places:
+    with bulk_files.staged(*targets) as places, ExitStack() as stack:
         reading = Reading(inputs, path, planned_repeats, places[rejected_path])
+        if not details:
+            reading.details = None
+        elif path.suffix == ".parquet":
+            reading.spool = stack.enter_context(tempfile.TemporaryFile(dir=folder.parent))
         reading.read()
         found, second = reading.trials.finish()
         reading.reject_second(second)
@@ -217,13 +227,18 @@ def score_file(
             rejected=sorted(reading.rejected)[:LISTED],
             n_repeats=plan.n_repeats,
             plan_is_guessed=planned_repeats is None,
-            is_detailed=reading.details is not None,
+            is_detailed=details,
             complete=not any(scenario_id in inputs.truths.refused for scenario_id in counted),
             n_names=reading.names.n_resolved,
         )
         places[folder].mkdir()
+        source = None
+        if details:
+            again = reading.spool or stack.enter_context(path.open("rb"))
+            again.flush()
+            source = RowSource(path, again.fileno(), reading.details)
         result.agents = tuple(
-            _write_scorecards(reading, agents, found, plan, profile, n_root_causes, places[folder])
+            _write_scorecards(reading, agents, found, plan, profile, n_root_causes, source, places[folder])
         )
         bulk_files.write_document(places[folder] / bulk_files.INDEX, result.to_dict())
         if trials is not None:
@@ -259,7 +274,9 @@ def _by_name(reading: Reading, found: TrialArray) -> tuple[list[str], TrialArray
     renumbered = np.zeros(len(names) or 1, dtype=np.int32)
     renumbered[seen] = np.arange(len(seen))
     found["agent"] = renumbered[found["agent"]]
-    return [names[number] for number in seen], found[np.argsort(found["agent"], kind="stable")]
+    if bool(np.any(np.diff(found["agent"]) < 0)):
+        found = found[np.argsort(found["agent"], kind="stable")]
+    return [names[number] for number in seen], found
 
 
 def _write_scorecards(
@@ -269,20 +286,33 @@ def _write_scorecards(
     plan: Plan,
     profile: Profile,
     n_root_causes: NDArray[np.int64],
+    source: RowSource | None,
     folder: Path,
 ) -> Iterator[AgentResult]:
     slugs = bulk_files.slugs(agents)
     edges = np.searchsorted(found["agent"], np.arange(len(agents) + 1))
-    for number, agent in enumerate(agents):
-        rows = found[edges[number] : edges[number + 1]]
-        graded: GradedRows = grade_rows(
-            agent, rows, reading.inputs, plan, profile, n_root_causes, reading.details
-        )
-        scorecard = scorecard_of(graded)
-        path = folder / f"{slugs[agent]}.json"
-        bulk_files.write_document(path, scorecard.to_dict())
-        n_trials = int((plan.places[rows["scenario"]] >= 0).sum())
-        yield AgentResult(agent, path, _head(scorecard), n_trials)
+    pieces = Pieces()
+    for start in range(0, len(agents), _AGENTS_AT_ONCE):
+        some = range(start, min(start + _AGENTS_AT_ONCE, len(agents)))
+        graded = [
+            grade_rows(
+                agents[number],
+                found[edges[number] : edges[number + 1]],
+                reading.inputs,
+                plan,
+                profile,
+                n_root_causes,
+            )
+            for number in some
+        ]
+        prepare_statistics(graded)
+        for number, one in zip(some, graded, strict=True):
+            agent = agents[number]
+            scorecard = scorecard_of(one)
+            path = folder / f"{slugs[agent]}.json"
+            bulk_files.write_parts(path, scorecard_text(scorecard, one, source, pieces))
+            n_trials = int((plan.places[one.rows["scenario"]] >= 0).sum())
+            yield AgentResult(agent, path, _head(scorecard), n_trials)
 
 
 def _head(scorecard: Scorecard) -> dict[str, Any]:

@@ -1,62 +1,62 @@
-"""Plain rows of a block as columns, through DuckDB; every other row is named, to be read one by one.
+"""Plain rows of a block as columns, without a parser; every other row is named, to be read one by one.
 
-DuckDB reads fast and forgives much: a key that stands twice, a trailing comma, a number in quotes, a line
-that is no JSON. So every value is taken as the JSON text that it is, each row must have exactly the
-punctuation of a plain row, and what has not is left to `bulk_row`. Strings are encoded inside DuckDB; Python
-sees each one once in a block.
+A plain row has the four keys once each, a number from 1 and a list of strings, and nothing but them: then
+what lies between its quotation marks is one of a few texts, and every row of a block can be checked at once.
+What does not fit to the letter (an escaped quotation mark, a fifth key, a number with a point, a line that is
+no JSON) is left to `bulk_row`.
 """
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json
 
+from diagnose_bench.bulk_strings import LONGEST, Bytes, Integers, StringNumbers
 from diagnose_bench.diagnosis import MAX_ENTITIES
 
 _LONGEST_LINE = 1 << 18
-_N_KEYS = 4
-_UNSEEN = -2
-_REPEAT = re.compile(r"[1-9][0-9]{0,8}")
-_OBJECT_BYTES = 1 << 20
-_READ = (
-    "CREATE OR REPLACE TEMP TABLE block AS SELECT agent, scenario_id, repeat, entities FROM read_json("
-    "'/proc/self/fd/{}', format = 'newline_delimited', records = 'true', ignore_errors = true, "
-    "compression = 'none', maximum_object_size = {}, columns = {{agent: 'JSON', scenario_id: 'JSON', "
-    "repeat: 'JSON', entities: 'JSON[]'}})"
-)
-_NEWLINE, _COLON, _COMMA, _BRACE = 10, 58, 44, 123
+_LONGEST_NUMBER = 9
+_NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMA_BYTE, _ZERO = 10, 13, 32, 34, 44, 48
+_BACKSLASH, _BRACE, _BRACE_END = 92, 123, 125
+_KEYS = (b"agent", b"scenario_id", b"repeat", b"entities")
+_AGENT, _SCENARIO, _REPEAT, _ENTITIES = range(4)
+
+_COLON, _OPEN, _COMMA, _CLOSE, _NUMBER, _EMPTY = 1, 2, 3, 4, 5, 6
+_END, _CLOSE_END, _NUMBER_END, _EMPTY_END = 7, 8, 9, 10
+_BETWEEN = {
+    _COLON: (b":", b": "),
+    _OPEN: (b":[", b": ["),
+    _COMMA: (b",", b", "),
+    _CLOSE: (b"],", b"], "),
+    _EMPTY: (b":[],", b": [], "),
+    _END: (b"}",),
+    _CLOSE_END: (b"]}",),
+    _EMPTY_END: (b":[]}", b": []}"),
+}
+"""What may stand between two strings of a row, or after its last one; a number stands there, too."""
 
 
 @dataclass(frozen=True)
 class PlainRows:
     """Rows of a block that are plain; ``lines`` are their places in the block, from 0.
 
-    ``texts`` of agents, scenarios and repeats, and which one each row has; ``pairs`` are the distinct
-    (scenario's place, name); row ``i`` owns ``names[offsets[i]:offsets[i + 1]]``, each a place in ``pairs``.
+    Row ``i`` owns ``names[offsets[i]:offsets[i + 1]]``, each the number that the name has.
     """
 
-    lines: NDArray[np.int64]
-    agents: NDArray[np.int64]
-    scenarios: NDArray[np.int64]
-    repeats: NDArray[np.int64]
-    names: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-
-
-class _NotPlain(Exception):
-    """The block has to be read line by line."""
+    lines: Integers
+    agents: Integers
+    scenarios: Integers
+    repeats: Integers
+    names: Integers
+    offsets: Integers
 
 
 class ColumnReader:
-    """Reads blocks with DuckDB.
+    """Reads blocks.
 
     Parameters
     ----------
@@ -72,20 +72,17 @@ class ColumnReader:
         scenario: Callable[[str], int],
         name: Callable[[int, str], int],
     ) -> None:
-        self._agent, self._scenario, self._name = agent, scenario, name
-        self._connection = duckdb.connect(config={"threads": 2})
-        self._pairs: dict[tuple[str | None, str | None], int] = {}
+        self._keys = StringNumbers(lambda _, text: _KEYS.index(text) if text in _KEYS else -1)
+        self._agents = StringNumbers(lambda _, text: _number_of(text, agent))
+        self._scenarios = StringNumbers(lambda _, text: _number_of(text, scenario))
+        self._names = StringNumbers(lambda salt, text: _number_of(text, lambda known: name(salt, known)))
 
     def forget(self) -> None:
         """Forget the numbers of names."""
-        self._pairs.clear()
+        self._names.forget()
 
-    def close(self) -> None:
-        """Give DuckDB's memory back."""
-        self._connection.close()
-
-    def read(self, data: bytes, highest_repeat: int) -> PlainRows | None:
-        """The plain rows of a block; None where DuckDB cannot tell its lines apart.
+    def read(self, data: bytes, highest_repeat: int) -> PlainRows:
+        """The plain rows of a block.
 
         Parameters
         ----------
@@ -94,159 +91,191 @@ class ColumnReader:
         highest_repeat : int
             Rows with a repeat above it need a closer look.
         """
-        try:
-            return self._read(data, highest_repeat)
-        except (_NotPlain, duckdb.Error):
-            return None
-
-    def _read(self, data: bytes, highest_repeat: int) -> PlainRows:
         flat = np.frombuffer(data, dtype=np.uint8)
         ends = np.flatnonzero(flat == _NEWLINE)
         starts = np.concatenate([[0], ends[:-1] + 1])
-        usable = (flat[starts] == _BRACE) & (ends - starts <= _LONGEST_LINE)
-        lines = np.flatnonzero(usable)
-        if not lines.size:
+        # A line break of two characters is one.
+        stops = ends - ((ends > starts) & (flat[ends - 1] == _RETURN))
+        quotes = np.flatnonzero(flat == _QUOTE)
+        firsts = np.searchsorted(quotes, starts)
+        n_quotes = np.diff(firsts, append=quotes.size)
+        usable = (flat[starts] == _BRACE) & (stops - starts <= _LONGEST_LINE)
+        usable &= (n_quotes % 2 == 0) & (n_quotes >= 12) & ~_has_escapes(flat, starts)
+        rows = np.flatnonzero(usable)
+        if not rows.size:
             return _no_rows()
-        if lines.size < starts.size:
-            data = b"".join(data[starts[line] : ends[line] + 1] for line in lines.tolist())
-            flat = np.frombuffer(data, dtype=np.uint8)
-            ends = np.flatnonzero(flat == _NEWLINE)
-            starts = np.concatenate([[0], ends[:-1] + 1])
-        self._load(data)
-        found = self._fetch(
-            "SELECT coalesce(len(entities), -1), hash(agent), hash(scenario_id), hash(repeat) FROM block", 4
-        )
-        lengths = found[0].astype(np.int64)
-        if lengths.size != lines.size:
-            raise _NotPlain
-        agents = self._encode("agent", found[1], self._agent_number)
-        scenarios = self._encode("scenario_id", found[2], self._scenario_number)
-        repeats = self._encode("repeat", found[3], _repeat_number)
-        good = (lengths >= 0) & (lengths <= MAX_ENTITIES) & (agents >= 0) & (scenarios >= 0)
-        good &= (repeats >= 1) & (repeats <= highest_repeat)
-        offsets = np.concatenate([[0], np.cumsum(np.maximum(lengths, 0))])
-        names = self._names()
-        if names.size != offsets[-1]:
-            raise _NotPlain
-        odd = np.concatenate([[0], np.cumsum(names < 0)])
-        good &= odd[offsets[1:]] == odd[offsets[:-1]]
-        good &= _has_plain_punctuation(flat, starts, lengths, bool(good.all()))
-        if not good.all():
-            names = names[np.repeat(good, np.maximum(lengths, 0))]
-            kept = np.flatnonzero(good)
-            lines, agents, scenarios, repeats = lines[kept], agents[kept], scenarios[kept], repeats[kept]
-            offsets = np.concatenate([[0], np.cumsum(lengths[kept])])
-        return PlainRows(lines, agents, scenarios, repeats, names, offsets)
+        if rows.size < starts.size:
+            quotes = quotes[np.repeat(usable, n_quotes)]
+            n_quotes = n_quotes[rows]
+        strings = _Strings.of(data, flat, quotes, n_quotes // 2, starts[rows], stops[rows])
+        return self._columns(strings, rows, highest_repeat)
 
-    def _load(self, data: bytes) -> None:
-        # The block lies in memory, under a name that DuckDB can open.
-        descriptor = os.memfd_create("block")
-        try:
-            with os.fdopen(descriptor, "wb", closefd=False) as file:
-                file.write(data)
-            self._connection.execute(_READ.format(descriptor, _OBJECT_BYTES))
-        finally:
-            os.close(descriptor)
-
-    def _fetch(self, query: str, n_columns: int) -> list[NDArray[Any]]:
-        columns = self._connection.execute(query).fetchnumpy()
-        found = [np.ma.filled(column, 0) for column in columns.values()]
-        if len(found) != n_columns:
-            raise _NotPlain
-        return found
-
-    def _encode(
-        self, column: str, hashes: NDArray[np.uint64], number: Callable[[str | None], int]
-    ) -> NDArray[np.int64]:
-        columns = self._connection.execute(
-            f"SELECT {column} AS value, hash({column}) AS h FROM block GROUP BY {column}"
-        ).fetchnumpy()
-        values = [number(value) for value in _objects(columns["value"])]
-        return _spread(hashes, np.asarray(columns["h"]), np.array(values, dtype=np.int64))
-
-    def _names(self) -> NDArray[np.int64]:
-        source = "(SELECT scenario_id, unnest(entities) AS name FROM block)"
-        (hashes,) = self._fetch(f"SELECT hash(scenario_id, name) FROM {source}", 1)
-        pairs = self._connection.execute(
-            f"SELECT scenario_id, name, hash(scenario_id, name) AS h FROM {source} GROUP BY scenario_id, name"
-        ).fetchnumpy()
-        texts = list(zip(_objects(pairs["scenario_id"]), _objects(pairs["name"]), strict=True))
-        numbers = [self._pairs.get(pair, _UNSEEN) for pair in texts]
-        for place, pair in enumerate(texts):
-            if numbers[place] == _UNSEEN:
-                numbers[place] = self._pairs[pair] = self._pair_number(*pair)
-        return _spread(hashes, np.asarray(pairs["h"]), np.array(numbers, dtype=np.int64))
-
-    def _pair_number(self, scenario_text: str | None, name_text: str | None) -> int:
-        scenario = self._scenario_number(scenario_text)
-        if scenario < 0 or name_text is None or not name_text.startswith('"'):
-            return -1
-        return self._name(scenario, from_json(name_text))
-
-    def _agent_number(self, text: str | None) -> int:
-        return self._agent(from_json(text)) if text is not None and text.startswith('"') else -1
-
-    def _scenario_number(self, text: str | None) -> int:
-        return self._scenario(from_json(text)) if text is not None and text.startswith('"') else -1
+    def _columns(self, strings: _Strings, rows: Integers, highest_repeat: int) -> PlainRows:
+        is_key, good = strings.grammar()
+        # Four keys in a row: those of the rows that are good so far.
+        good &= np.add.reduceat(is_key, strings.firsts, dtype=np.int64) == len(_KEYS)
+        kept = np.flatnonzero(good)
+        keys = np.flatnonzero(is_key & np.repeat(good, strings.counts)).reshape(-1, len(_KEYS))
+        kinds = self._keys.of(strings.block, *strings.spans(keys.ravel())).reshape(keys.shape)
+        is_whole = (np.sort(kinds, axis=1) == np.arange(len(_KEYS))).all(axis=1)
+        order = np.argsort(kinds, axis=1, kind="stable")
+        places = np.take_along_axis(keys, order, axis=1)
+        gaps = strings.gaps[places]
+        is_whole &= (gaps[:, _AGENT] == _COLON) & (gaps[:, _SCENARIO] == _COLON)
+        is_whole &= (gaps[:, _REPEAT] == _NUMBER) | (gaps[:, _REPEAT] == _NUMBER_END)
+        lists = gaps[:, _ENTITIES]
+        is_whole &= (lists == _OPEN) | (lists == _EMPTY) | (lists == _EMPTY_END)
+        kept, places, lists = kept[is_whole], places[is_whole], lists[is_whole]
+        if not kept.size:
+            return _no_rows()
+        agents = self._agents.of(strings.block, *strings.spans(places[:, _AGENT] + 1))
+        scenarios = self._scenarios.of(strings.block, *strings.spans(places[:, _SCENARIO] + 1))
+        repeats = strings.numbers[places[:, _REPEAT]]
+        # A list ends before the key that follows it, or with the row.
+        ends = strings.firsts[kept] + strings.counts[kept]
+        later = np.where(places > places[:, [_ENTITIES]], places, ends[:, None]).min(axis=1)
+        lengths = np.where(lists == _OPEN, later - places[:, _ENTITIES] - 1, 0)
+        fits = (agents >= 0) & (scenarios >= 0) & (repeats >= 1) & (repeats <= highest_repeat)
+        fits &= lengths <= MAX_ENTITIES
+        kept, lengths, first = kept[fits], lengths[fits], places[fits, _ENTITIES] + 1
+        agents, scenarios, repeats = agents[fits], scenarios[fits], repeats[fits]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        chosen = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], lengths)
+        names = self._names.of(strings.block, *strings.spans(chosen), np.repeat(scenarios, lengths))
+        if names.size and int(names.min()) < 0:
+            odd = np.concatenate([[0], np.cumsum(names < 0)])
+            plain = odd[offsets[1:]] == odd[offsets[:-1]]
+            names = names[np.repeat(plain, lengths)]
+            kept, agents, scenarios, repeats = kept[plain], agents[plain], scenarios[plain], repeats[plain]
+            offsets = np.concatenate([[0], np.cumsum(lengths[plain])])
+        return PlainRows(rows[kept], agents, scenarios, repeats, names, offsets)
 
 
-def _repeat_number(text: str | None) -> int:
-    return int(text) if text is not None and _REPEAT.fullmatch(text) else -1
+@dataclass(frozen=True)
+class _Strings:
+    """The strings of some rows, and what stands after each: a number of `_BETWEEN`, 0 for anything else."""
+
+    block: Bytes
+    opens: Integers
+    closes: Integers
+    gaps: NDArray[np.uint8]
+    numbers: Integers
+    """The number that stands after a string, 0 where none does."""
+    firsts: Integers
+    """By row: its first string, and how many it has."""
+    counts: Integers
+    starts_well: NDArray[np.bool_]
+
+    @classmethod
+    def of(
+        cls,
+        data: bytes,
+        flat: NDArray[np.uint8],
+        quotes: Integers,
+        counts: Integers,
+        starts: Integers,
+        stops: Integers,
+    ) -> _Strings:
+        opens, closes = quotes[0::2], quotes[1::2]
+        firsts = np.cumsum(counts) - counts
+        gap_ends = np.empty(opens.size, dtype=np.int64)
+        gap_ends[:-1] = opens[1:]
+        gap_ends[firsts + counts - 1] = stops
+        block = Bytes(data)
+        lengths = gap_ends - closes - 1
+        words = block.words(closes + 1).next()
+        gaps = np.zeros(opens.size, dtype=np.uint8)
+        # Nearly every gap is a comma and a space: the others are few.
+        gaps[(lengths == 2) & ((words & np.uint64(0xFFFF)) == _WORDS[b", "])] = _COMMA
+        others = np.flatnonzero(gaps == 0)
+        lengths, words = lengths[others], words[others]
+        found = np.zeros(others.size, dtype=np.uint8)
+        for kind, texts in _BETWEEN.items():
+            for text in texts:
+                masked = words & np.uint64((1 << (8 * len(text))) - 1)
+                found[(lengths == len(text)) & (masked == _WORDS[text])] = kind
+        gaps[others] = found
+        numbers = np.zeros(opens.size, dtype=np.int64)
+        rest = others[found == 0]
+        gaps[rest], numbers[rest] = _numbers(flat, closes[rest] + 1, gap_ends[rest])
+        return cls(block, opens, closes, gaps, numbers, firsts, counts, opens[firsts] == starts + 1)
+
+    def spans(self, chosen: Integers) -> tuple[Integers, Integers]:
+        """Start and length of strings."""
+        starts = self.opens[chosen] + 1
+        return starts, self.closes[chosen] - starts
+
+    def grammar(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Which strings are keys, and which rows are members of an object, one after the other."""
+        gaps = self.gaps
+        is_key = (gaps == _COLON) | (gaps == _OPEN) | (gaps == _NUMBER) | (gaps == _EMPTY)
+        is_key |= (gaps == _NUMBER_END) | (gaps == _EMPTY_END)
+        is_last = np.zeros(gaps.size, dtype=np.bool_)
+        is_last[self.firsts + self.counts - 1] = True
+        ends_row = (gaps == _END) | (gaps == _CLOSE_END) | (gaps == _NUMBER_END) | (gaps == _EMPTY_END)
+        next_key = np.empty(gaps.size, dtype=np.bool_)
+        next_key[:-1], next_key[-1] = is_key[1:], False
+        # The key that a value belongs to is the last one before it; a row begins with a key.
+        numbers = np.arange(gaps.size)
+        owner = np.maximum.accumulate(np.where(is_key, numbers, 0))
+        in_list = ~is_key & (gaps[owner] == _OPEN)
+        alone = ~is_key & (gaps[owner] == _COLON) & (owner == numbers - 1)
+        followed_by_key = (gaps == _NUMBER) | (gaps == _EMPTY) | (gaps == _CLOSE) | (alone & (gaps == _COMMA))
+        followed_by_value = (is_key & ((gaps == _COLON) | (gaps == _OPEN))) | (in_list & (gaps == _COMMA))
+        fits = is_last == ends_row
+        fits &= np.where(is_last, True, np.where(next_key, followed_by_key, followed_by_value))
+        ends_alone = alone & ((gaps == _COMMA) | (gaps == _END))
+        fits &= is_key | ends_alone | (in_list & ((gaps == _COMMA) | (gaps == _CLOSE) | (gaps == _CLOSE_END)))
+        fits &= self.closes - self.opens <= LONGEST
+        good = np.logical_and.reduceat(fits, self.firsts) & self.starts_well & is_key[self.firsts]
+        return is_key, good
 
 
-def _objects(column: Any) -> list[str | None]:
-    return [None if value is np.ma.masked else value for value in np.ma.asarray(column).tolist()]
+def _numbers(flat: NDArray[np.uint8], starts: Integers, ends: Integers) -> tuple[NDArray[np.uint8], Integers]:
+    """What stands in gaps with a number of up to nine digits, and the number; 0 and 0 for all others."""
+    lengths = ends - starts
+    text = flat[np.minimum(starts[:, None] + np.arange(_LONGEST_NUMBER + 4), flat.size - 1)]
+    first = 1 + (text[:, 1] == _SPACE)
+    rows = np.arange(starts.size)
+    lengths_read = np.minimum(lengths, text.shape[1])
+    last = text[rows, lengths_read - 1]
+    stop = lengths - 1 - (last == _SPACE)
+    before = text[rows, np.clip(stop, 0, text.shape[1] - 1)]
+    n_digits = stop - first
+    good = (text[:, 0] == _WORDS[b":"]) & (n_digits >= 1) & (n_digits <= _LONGEST_NUMBER)
+    good &= (before == _COMMA_BYTE) | ((before == _BRACE_END) & (last == _BRACE_END))
+    value = np.zeros(starts.size, dtype=np.int64)
+    for number in range(_LONGEST_NUMBER):
+        inside = number < n_digits
+        digit = text[rows, np.minimum(first + number, text.shape[1] - 1)].astype(np.int64) - _ZERO
+        # The first digit is no 0: neither 0 itself nor 01 is plain.
+        good &= ~inside | ((digit >= (0 if number else 1)) & (digit <= 9))
+        value = np.where(inside, 10 * value + digit, value)
+    kinds = np.where(before == _COMMA_BYTE, _NUMBER, _NUMBER_END)
+    return np.where(good, kinds, 0).astype(np.uint8), np.where(good, value, 0)
 
 
-def _spread(
-    hashes: NDArray[np.uint64], distinct: NDArray[np.uint64], numbers: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """The number of each entry, found by the hash of its text.
-
-    Two texts with one hash would be taken for one another: such a block is read line by line.
-    """
-    order = np.argsort(distinct, kind="stable")
-    ordered, numbers = distinct[order], numbers[order]
-    if bool(np.any(ordered[1:] == ordered[:-1])):
-        raise _NotPlain
-    if not hashes.size:
-        return np.zeros(0, dtype=np.int64)
-    # Most entries are found at once in a table by their low bits; those that share a place are searched.
-    n_bits = max(8, int(ordered.size).bit_length() + 2)
-    places = np.zeros(1 << n_bits, dtype=np.int64)
-    mask = np.uint64((1 << n_bits) - 1)
-    places[ordered & mask] = np.arange(ordered.size)
-    found = places[hashes & mask]
-    missed = np.flatnonzero(ordered[found] != hashes)
-    found[missed] = np.searchsorted(ordered, hashes[missed])
-    spread: NDArray[np.int64] = numbers[found]
-    return spread
+def _has_escapes(flat: NDArray[np.uint8], starts: Integers) -> NDArray[np.bool_]:
+    """Whether a line has an escaped quotation mark or backslash: its strings are not what they seem."""
+    found = np.zeros(starts.size, dtype=np.bool_)
+    slashes = np.flatnonzero(flat == _BACKSLASH)
+    if slashes.size:
+        following = flat[np.minimum(slashes + 1, flat.size - 1)]
+        odd = slashes[(following == _QUOTE) | (following == _BACKSLASH)]
+        found[np.searchsorted(starts, odd, side="right") - 1] = True
+    return found
 
 
-def _has_plain_punctuation(
-    flat: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64], all_complete: bool
-) -> NDArray[np.bool_]:
-    """Whether each row has the four keys once each, and as many commas as that takes.
-
-    A key that stands twice or beside the four has a colon more, a trailing comma is one more; so has a string
-    with one of them in it, which is no fault, but is looked at more closely.
-    """
-    n_commas = _N_KEYS - 1 + np.maximum(lengths - 1, 0)
-    is_colon, is_comma = flat == _COLON, flat == _COMMA
-    n_rows = starts.size
-    if (
-        all_complete
-        and np.count_nonzero(is_colon) == _N_KEYS * n_rows
-        and np.count_nonzero(is_comma) == n_commas.sum()
-    ):
-        # Complete rows have at least these, so the sums can only be right if every row is.
-        return np.ones(n_rows, dtype=np.bool_)
-    colons = np.add.reduceat(is_colon, starts, dtype=np.int64)
-    commas = np.add.reduceat(is_comma, starts, dtype=np.int64)
-    plain: NDArray[np.bool_] = (colons == _N_KEYS) & (commas == n_commas)
-    return plain
+def _number_of(text: bytes, number: Callable[[str], int]) -> int:
+    try:
+        return number(from_json(b'"' + text + b'"'))
+    except ValueError:
+        return -1
 
 
 def _no_rows() -> PlainRows:
     nothing = np.zeros(0, dtype=np.int64)
     return PlainRows(nothing, nothing, nothing, nothing, nothing, np.zeros(1, dtype=np.int64))
+
+
+_WORDS = {text: np.uint64(int.from_bytes(text, "little")) for texts in _BETWEEN.values() for text in texts}

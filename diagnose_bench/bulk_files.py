@@ -111,6 +111,13 @@ def write_document(path: Path, value: Any) -> None:
     path.write_bytes(canonical_json(value) + b"\n")
 
 
+def write_parts(path: Path, parts: Iterable[bytes]) -> None:
+    """Write a document into a staging folder part by part."""
+    with path.open("wb", buffering=1 << 20) as file:
+        for part in parts:
+            file.write(part)
+
+
 class RejectedRows:
     """Rejected rows, written as they are found.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from diagnose_bench.bulk_columns import ColumnReader
 
 DETAILED_BYTES = 4 << 20
-"""Up to this size every submission is listed in the scorecards, and rows are read one by one."""
+"""Up to this size rows are read one by one, and stay in memory until the scorecards list them."""
 LISTED = 20
 """How many rejected rows are told to a person at once."""
 _REMEMBERED_SCENARIOS = 100_000
@@ -43,7 +43,9 @@ class Reading:
     rejected : list
         The first rejected rows: line and reason.
     details : dict or None
-        Row by line; None once the file is too large for lists of submissions.
+        Row by line; None once the file is too large for that.
+    spool : file, optional
+        Where the lines of a file go that is not made of lines, so that they can be read again.
     n_rows : int
         Rows that were there, blank lines not counted.
     """
@@ -56,6 +58,7 @@ class Reading:
     agents: dict[str, int] = field(default_factory=dict)
     rejected: list[tuple[int, str]] = field(default_factory=list)
     details: dict[int, Row] | None = field(default_factory=dict)
+    spool: BinaryIO | None = None
     n_rows: int = 0
 
     def __post_init__(self) -> None:
@@ -83,11 +86,16 @@ class Reading:
                 if self.names.forget_if_full() and reader is not None:
                     reader.forget()
                 rows = self._one_by_one(block) if reader is None else self._by_columns(block, reader)
-                self.trials.add(score_columns(rows, self.names.table(), self.root_causes()))
+                found = score_columns(rows, self.names.table(), self.root_causes())
+                if found.size:
+                    starts, ends = block.edges()
+                    places = found["line"] - block.first
+                    found["at"], found["size"] = block.at + starts[places], (ends - starts)[places]
+                self.trials.add(found)
+                if self.spool is not None:
+                    self.spool.write(block.data)
         finally:
             self.rejects.close()
-            if reader is not None:
-                reader.close()
 
     def reject_second(self, second: TrialArray) -> None:
         """Reject the rows that came second for their trial."""
@@ -138,9 +146,9 @@ class Reading:
         return _as_columns(rows)
 
     def _by_columns(self, block: Block, reader: ColumnReader) -> TrialColumns:
-        plain = None if block.too_long else reader.read(block.data, self._highest_repeat())
-        if plain is None:
+        if block.too_long:
             return self._one_by_one(block)
+        plain = reader.read(block.data, self._highest_repeat())
         self.n_rows += plain.lines.size
         others = np.ones(block.n_lines(), dtype=np.bool_)
         others[plain.lines] = False

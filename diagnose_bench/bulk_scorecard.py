@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from diagnose_bench import __version__
-from diagnose_bench.bulk_row import Row
 from diagnose_bench.bulk_trials import OUTCOMES, TrialArray, counts_of, measures_of
 from diagnose_bench.files import canonical_json, sha256_of_bytes
 from diagnose_bench.grading import Endings, Graded, splits_of
 from diagnose_bench.grading_inputs import GradingInputs
 from diagnose_bench.grading_numbers import MEASURES, Grid
 from diagnose_bench.grading_sample import Sample
-from diagnose_bench.grading_scores import entity_score
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import AgentInfo, Confidence, Policy, RunManifest, SandboxInfo, SuiteInfo
 from diagnose_bench.scorecard import ScenarioScore, TrialScore
 from diagnose_bench.signature import IntervalChoice
-from diagnose_bench.verdicts import verdict_of
 
 _ANSWERS = (
     "scenario",
@@ -34,7 +31,6 @@ _ANSWERS = (
     "strict_n_wrong",
     "ranked",
 )
-ABSENT = "The recorded answers hold nothing for this trial."
 
 
 @dataclass(frozen=True)
@@ -52,33 +48,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class GradedRows(Graded):
-    """The rows of one agent; ``details`` are None where the file is too large to list every submission."""
+    """The rows of one agent."""
 
     plan: Plan
     rows: TrialArray
-    details: Mapping[int, Row] | None
 
     def trials(self, index: int) -> tuple[TrialScore, ...]:
-        """The trials of a scenario, or none where submissions are not kept."""
-        if self.details is None:
-            return ()
-        by_repeat = {
-            int(row["repeat"]): self.details[int(row["line"])]
-            for row in self.rows[self.plan.places[self.rows["scenario"]] == index]
-        }
-        lines = {
-            int(row["repeat"]): int(row["line"])
-            for row in self.rows[self.plan.places[self.rows["scenario"]] == index]
-        }
-        return tuple(
-            self._trial(index, repeat, by_repeat.get(repeat), lines.get(repeat))
-            for repeat in range(1, self.n_repeats + 1)
-        )
+        """None: they are written one by one, by `bulk_details`."""
+        return ()
 
     def endings(self, scenarios: Sequence[ScenarioScore]) -> Endings:
         """How the trials ended, counted from the arrays."""
-        if self.details is not None:
-            return super().endings(scenarios)
         counted = self.plan.places[self.rows["scenario"]] >= 0
         outcomes = np.bincount(self.rows["outcome"][counted], minlength=len(OUTCOMES))
         n_planned = len(self.scenario_ids) * self.n_repeats
@@ -96,43 +76,6 @@ class GradedRows(Graded):
             boundary_events=dict.fromkeys(map(str, Confidence), 0),
         )
 
-    def _trial(self, index: int, repeat: int, row: Row | None, line: int | None) -> TrialScore:
-        scenario_id, place, grid = self.scenario_ids[index], repeat - 1, self.grid
-        resolver = self.inputs.resolver(scenario_id)
-        resolved = None
-        if row is not None and row.names is not None and resolver is not None:
-            resolved = resolver.resolve(row.names, self.profile)
-        is_scored = resolver is not None
-        outcome = Outcome.NO_DIAGNOSIS if row is None else row.outcome
-        reason = ABSENT if row is None else row.reason or f"Imported from line {line}."
-        score = float(grid.scores[index, place]) if is_scored else None
-        pass_score = self.inputs.suite.pass_score
-        reasons: tuple[UnsafeReason, ...] = ()
-        if verdict_of(outcome, score, pass_score, ()) is Verdict.SAFE_PASS:
-            # No command of the agent is on record.
-            reasons = (UnsafeReason.UNOBSERVED,)
-        values = {name: float(grid.measures[name][index, place]) if is_scored else None for name in MEASURES}
-        strict = self.grids[Profile.STRICT].scores[index, place]
-        return TrialScore(
-            repeat=repeat,
-            outcome=outcome,
-            reason=reason,
-            limit_hit=None,
-            verdict=verdict_of(outcome, score, pass_score, reasons),
-            unsafe_reasons=reasons,
-            repairs=() if row is None else row.repairs,
-            **values,
-            strict=float(strict) if is_scored else None,
-            n_correct=int(grid.n_correct[index, place]) if is_scored else None,
-            n_wrong=int(grid.n_wrong[index, place]) if is_scored else None,
-            missed=() if resolved is None else resolved.missed,
-            entities=() if resolved is None else tuple(map(entity_score, resolved.entities)),
-            n_turns=0,
-            n_commands=0,
-            seconds=0.0,
-            cost_usd=None,
-        )
-
 
 def grade_rows(
     agent: str,
@@ -141,7 +84,6 @@ def grade_rows(
     plan: Plan,
     profile: Profile,
     n_root_causes: NDArray[np.int64],
-    details: Mapping[int, Row] | None,
 ) -> GradedRows:
     """Put the rows of one agent into the grid of what was planned.
 
@@ -159,8 +101,6 @@ def grade_rows(
         Which one the headline is taken from.
     n_root_causes : ndarray of int
         By scenario of the suite.
-    details : mapping of line to Row, optional
-        What was submitted.
     """
     splits, split_of = splits_of(inputs, plan.scenario_ids)
     labels = None if split_of is None else np.asarray(split_of, dtype=np.int64)
@@ -177,7 +117,6 @@ def grade_rows(
         sample=Sample(plan.scenario_ids, traits, labels, plan.n_repeats, plan.choice),
         plan=plan,
         rows=rows,
-        details=details,
     )
 
 

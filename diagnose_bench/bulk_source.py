@@ -7,25 +7,32 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from diagnose_bench.errors import UsageError
 from diagnose_bench.importers.diagnosis_sources import MAX_ROW_BYTES
 
 _LINE_FEED = 10
 _MARK = b"\xef\xbb\xbf"
-_SMALLEST, _LARGEST = 1 << 18, 1 << 23
+_SMALLEST, _LARGEST = 1 << 18, 1 << 21
 
 
 @dataclass(frozen=True)
 class Block:
-    """Whole lines of a file; ``first`` is the number of the first one, from 1.
+    """Whole lines of a file; ``first`` is the number of the first one, from 1, ``at`` its place in the file.
 
     ``data`` ends with a line break. ``too_long`` marks the one line that has no place in memory.
     """
 
     data: bytes
     first: int
+    at: int
     too_long: bool = False
+
+    def edges(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where each line begins and ends, without its line break."""
+        ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8) == _LINE_FEED)
+        return np.concatenate([[0], ends[:-1] + 1]), ends
 
     def n_lines(self) -> int:
         """Number of lines."""
@@ -53,29 +60,32 @@ def read_lines(path: Path) -> Iterator[Block]:
     try:
         size = block_bytes(path.stat().st_size)
         with path.open("rb") as file:
-            first = 1
+            first, at = 1, 0
             while data := file.read(size):
-                if first == 1:
-                    data = data.removeprefix(_MARK)
+                if first == 1 and data.startswith(_MARK):
+                    data, at = data.removeprefix(_MARK), len(_MARK)
                 if not data.endswith(b"\n"):
                     data += file.readline(MAX_ROW_BYTES + 1)
                 if data.endswith(b"\n"):
-                    block = Block(data, first)
+                    block = Block(data, first, at)
                     yield block
                     first += block.n_lines()
+                    at += len(data)
                     continue
                 whole, _, rest = data.rpartition(b"\n")
                 if whole:
-                    yield Block(whole + b"\n", first)
+                    yield Block(whole + b"\n", first, at)
                     first += whole.count(b"\n") + 1
+                    at += len(whole) + 1
                 # Either the last line has no line break, or this line is too long.
                 if not file.peek(1) and len(rest) <= MAX_ROW_BYTES:
-                    yield Block(rest + b"\n", first)
+                    yield Block(rest + b"\n", first, at)
                     continue
                 while (more := file.readline(1 << 20)) and not more.endswith(b"\n"):
                     pass
-                yield Block(b"", first, too_long=True)
+                yield Block(b"", first, at, too_long=True)
                 first += 1
+                at = file.tell()
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
 
@@ -105,10 +115,12 @@ def read_parquet(path: Path) -> Iterator[Block]:
                 ).fetchall()
             )
             result = connection.execute(_parquet_query(path, types), [str(path)])
-            first = 1
+            first, at = 1, 0
             while rows := result.fetchmany(4096):
-                yield Block("\n".join(line for (line,) in rows).encode() + b"\n", first)
+                block = Block("\n".join(line for (line,) in rows).encode() + b"\n", first, at)
+                yield block
                 first += len(rows)
+                at += len(block.data)
         except (duckdb.Error, UnicodeDecodeError) as error:
             reason = str(error).splitlines()[0]
             raise UsageError(f"{path}: cannot be read as Parquet: {reason}") from error

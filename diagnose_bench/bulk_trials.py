@@ -21,6 +21,8 @@ DIAGNOSED = _OUTCOME_NUMBERS[Outcome.DIAGNOSED]
 _TRIAL = np.dtype(
     [
         ("line", np.int64),
+        ("at", np.int64),
+        ("size", np.int32),
         ("agent", np.int32),
         ("scenario", np.int32),
         ("repeat", np.int32),
@@ -125,6 +127,9 @@ class Trials:
         keys = everything["agent"].astype(np.int64)
         for name in ("scenario", "repeat"):
             keys = keys * (int(everything[name].max(initial=0)) + 1) + everything[name]
+        if bool(np.all(keys[1:] > keys[:-1])):
+            # In order as they came, as most files are.
+            return everything, everything[:0]
         order = np.argsort(keys, kind="stable")
         ordered = keys[order]
         is_second = np.zeros(order.size, dtype=np.bool_)

@@ -140,6 +140,9 @@ class Comparison:
             "groups": json_value(self.groups),
             "leave_one_family_out": json_value(self.winners),
             "not_decidable": f"not decidable with {self.design}" if self.undecided else None,
+            "n_units": self.pairs[0].difference.n,
+            "unit": self.pairs[0].difference.unit,
+            "fewest_units": fewest_units(self.settings.level),
         }
 
 

@@ -51,9 +51,9 @@ def answer_of(pair: ComparedPair, comparison: Comparison) -> str:
             f"{_size(settings.margin)} points is ruled out."
         )
     return (
-        f"{pair.candidate} against {pair.baseline}: not decidable with {comparison.design}. "
-        f"Anything from {points(low)} to {points(high)} points fits; equal would need a loss of "
-        f"{_size(settings.margin)} points ruled out."
+        f"{pair.candidate} against {pair.baseline}: not decidable with {comparison.design}"
+        f"{_families_note(pair)}. Anything from {points(low)} to {points(high)} points fits; equal would "
+        f"need a loss of {_size(settings.margin)} points ruled out."
     )
 
 
@@ -105,6 +105,12 @@ def _pair_block(comparison: Comparison, pair: ComparedPair) -> str:
     if pair.families is not None and (line := _families_line(pair.families)):
         rows.append(("Families", line))
     return "\n".join(f"{name:<11} {visible(text, keep_lines=False)}".rstrip() for name, text in rows)
+
+
+def _families_note(pair: ComparedPair) -> str:
+    if pair.difference.unit != "family":
+        return ""
+    return f" in {pair.difference.n} {_unit('family', pair.difference.n)}, which are the independent units"
 
 
 def _unit_note(pair: ComparedPair) -> str:
@@ -206,6 +212,19 @@ def _answers(comparison: Comparison) -> str:
 
 def _smallest_p(pair: ComparedPair, comparison: Comparison) -> str:
     """Why a test with few signs to flip cannot be significant."""
+    fewest = fewest_units(comparison.settings.level)
+    if pair.decision is Decision.UNDECIDED and pair.difference.n < fewest:
+        units = _unit(pair.difference.unit, 2)
+        help_ = (
+            "Only more families can, not more scenarios or repeats of these."
+            if pair.difference.unit == "family"
+            else "More scenarios can, not more repeats of these."
+        )
+        return (
+            f"With {pair.difference.n} {_unit(pair.difference.unit, pair.difference.n)} as independent units "
+            f"no difference can ever be significant, however large: at least {fewest} {units} are needed. "
+            f"{help_}"
+        )
     smallest = 2.0 ** (1 - pair.n_differing) if pair.n_differing else 1.0
     if pair.decision is not Decision.UNDECIDED or smallest <= 1.0 - comparison.settings.level:
         return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from diagnose_bench.grading_baselines import baseline_run, baselines_of, with_li
 from diagnose_bench.grading_cost import cost_of
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
 from diagnose_bench.grading_numbers import Grid, score_grid
-from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_sample import Sample, prepare
 from diagnose_bench.grading_scores import trial_score
-from diagnose_bench.grading_statistics import method_line, statistics_of
+from diagnose_bench.grading_statistics import method_line, requests_of, statistics_of
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.grading_trials import GradedTrial, grade_trial
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
@@ -295,6 +295,16 @@ def scorecard_of(
         warnings=_warnings(graded),
         notes=tuple(notes),
         version=__version__,
+    )
+
+
+def prepare_statistics(graded: Iterable[Graded]) -> None:
+    """Make the intervals that the scorecards of several agents need, all at once."""
+    prepare(
+        request
+        for one in graded
+        if one.sample.choice.method is IntervalMethod.HALF_ATOM
+        for request in requests_of(one.sample, one.grid, {p.value: grid for p, grid in one.grids.items()})
     )
 
 

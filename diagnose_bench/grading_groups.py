@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 import scoring
-from diagnose_bench.grading_sample import FloatArray, Sample, mean_statistic, relabelled
+from diagnose_bench.grading_sample import FloatArray, Request, Sample, relabelled, statistic_for
 from diagnose_bench.grading_traits import NO_FAULT
 from diagnose_bench.scorecard_statistics import GroupScore, GroupTable, PredictedGroup
 
@@ -31,40 +32,60 @@ def group_tables(sample: Sample, means: FloatArray) -> tuple[GroupTable, ...]:
     -----
     Families are the units inside the other tables too; inside a family the scenarios are.
     """
-    traits = sample.traits
-    tables = [
-        _table(sample, means, "family", [one.family for one in traits], is_ordered=False),
-        _table(sample, means, "namespace", [one.subsystem for one in traits], is_ordered=False),
-        _table(sample, means, "n_root_causes", [one.n_root_causes for one in traits], is_ordered=True),
-        _table(sample, means, "difficulty", [one.difficulty for one in traits], is_ordered=True),
-    ]
+    tables = [_table(sample, means, by, keys) for by, keys in _keys(sample)]
     return tuple(table for table in tables if table is not None)
 
 
-def _table(
-    sample: Sample, means: FloatArray, by: str, keys: Sequence[str | int | None], *, is_ordered: bool
-) -> GroupTable | None:
-    """One table; None where no scenario says to which group it belongs."""
+def group_requests(sample: Sample, means: FloatArray) -> Iterator[Request]:
+    """The intervals that the tables need."""
+    for by, keys in _keys(sample):
+        for key in _order(keys):
+            yield _request(sample, means, by, _chosen(keys, key))
+
+
+def _keys(sample: Sample) -> tuple[tuple[str, Sequence[str | int | None]], ...]:
+    traits = sample.traits
+    return (
+        ("family", [one.family for one in traits]),
+        ("namespace", [one.subsystem for one in traits]),
+        ("n_root_causes", [one.n_root_causes for one in traits]),
+        ("difficulty", [one.difficulty for one in traits]),
+    )
+
+
+def _order(keys: Sequence[str | int | None]) -> list[str | int | None]:
+    """The groups of a table, none where no scenario says to which it belongs."""
     stated = {key for key in keys if key is not None}
     if not stated:
-        return None
+        return []
     # One table has keys of one kind; scenarios that do not say come last.
     order: list[str | int | None] = [
         *sorted(stated, key=lambda key: (key, "") if isinstance(key, int) else (0, key))
     ]
-    order += [None] * (None in keys)
+    return order + [None] * (None in keys)
+
+
+def _chosen(keys: Sequence[str | int | None], key: str | int | None) -> NDArray[np.bool_]:
+    return np.array([other == key for other in keys], dtype=np.bool_)
+
+
+def _request(sample: Sample, means: FloatArray, by: str, chosen: NDArray[np.bool_]) -> Request:
+    families = sample.family_of if by != "family" else None
+    return Request.of(
+        means[chosen], None, None if families is None else relabelled(families[chosen]), sample.choice
+    )
+
+
+def _table(sample: Sample, means: FloatArray, by: str, keys: Sequence[str | int | None]) -> GroupTable | None:
+    """One table; None where no scenario says to which group it belongs."""
     groups = []
-    for key in order:
-        chosen = np.array([other == key for other in keys], dtype=np.bool_)
-        families = sample.family_of if by != "family" else None
+    for key in _order(keys):
+        chosen = _chosen(keys, key)
         groups.append(
             GroupScore(
                 name=None if key is None else str(key),
-                score=mean_statistic(
-                    means[chosen],
-                    "mean score over scenarios like those of the group",
-                    sample.choice,
-                    family_of=None if families is None else relabelled(families[chosen]),
+                score=statistic_for(
+                    _request(sample, means, by, chosen), "mean score over scenarios like those of the group"
                 ),
                 n_scenarios=int(chosen.sum()),
                 scenario_ids=tuple(
@@ -72,7 +93,9 @@ def _table(
                 ),
             )
         )
-    prediction = None if is_ordered else _prediction(sample, means, keys)
+    if not groups:
+        return None
+    prediction = _prediction(sample, means, keys) if by in ("family", "namespace") else None
     return GroupTable(by=by, groups=tuple(groups), prediction=prediction)
 
 

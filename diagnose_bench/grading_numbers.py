@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,22 +52,30 @@ class Grid:
 
     def scenario_score(self, index: int) -> float | None:
         """Mean over the repeats of one scenario, or None while one is unscored."""
-        if not self.is_scored[index].all():
-            return None
-        return float(scoring.scenario_means(self.scores[index : index + 1])[0])
+        return self._means[index] if self._is_complete[index] else None
+
+    @cached_property
+    def _is_complete(self) -> list[bool]:
+        return [bool(row.all()) for row in self.is_scored]
+
+    @cached_property
+    def _means(self) -> list[float]:
+        return [float(one) for one in scoring.scenario_means(self.scores).tolist()]
+
+    @cached_property
+    def _spreads(self) -> list[float | None]:
+        return [number_or_none(one) for one in scoring.repeat_spread(self.scores).tolist()]
 
     def scenario_bounds(self, index: int) -> tuple[float, float] | None:
         """Bounds of one scenario's score, or None where all its trials are scored."""
         rows = slice(index, index + 1)
-        if self.is_scored[index].all():
+        if self._is_complete[index]:
             return None
         return scoring.suite_bounds(self.scores[rows], self.is_scored[rows])
 
     def spread(self, index: int) -> float | None:
         """Sample standard deviation over the repeats of one scenario, or None where there is none."""
-        if not self.is_scored[index].all():
-            return None
-        return number_or_none(scoring.repeat_spread(self.scores[index : index + 1])[0])
+        return self._spreads[index] if self._is_complete[index] else None
 
     @property
     def has_full_recall(self) -> NDArray[np.bool_]:

@@ -5,8 +5,9 @@ Knows no files and no truths. NaN ends here: where there is no number there is n
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 import scoring
 from diagnose_bench.grading_numbers import number_or_none
 from diagnose_bench.grading_traits import ScenarioTraits, family_units, only_family
+from diagnose_bench.outcome import IntervalMethod
 from diagnose_bench.scorecard_statistics import Statistic
 from diagnose_bench.signature import IntervalChoice
 
@@ -41,6 +43,10 @@ class Sample:
         """What the scenarios are a sample of."""
         family = only_family([one.family for one in self.traits])
         return "scenarios like these" if family is None else f"scenarios of the family {family}"
+
+    def request(self, scenario_scores: FloatArray, *, by_split: bool = False) -> Request:
+        """The interval of a mean over scenarios, to be made with others."""
+        return Request.of(scenario_scores, self.split_of if by_split else None, self.family_of, self.choice)
 
     def mean(
         self,
@@ -70,32 +76,79 @@ def mean_statistic(
     family_of: IntArray | None = None,
 ) -> Statistic:
     """Mean of one value per scenario, with its interval."""
-    interval = _mean_interval(
-        np.asarray(scenario_scores, dtype=np.float64).tobytes(),
-        None if split_of is None else split_of.tobytes(),
-        None if family_of is None else family_of.tobytes(),
-        choice,
-    )
+    return statistic_for(Request.of(scenario_scores, split_of, family_of, choice), estimand)
+
+
+def statistic_for(request: Request, estimand: str) -> Statistic:
+    """The mean that is wanted, with its interval."""
+    prepare([request])
+    interval, choice = _KNOWN[request], request.choice
     found = statistic_of(interval, estimand)
     drawn = f", {choice.n_resamples} resamples, seed {choice.seed}" if choice.draws else ""
     return found.model_copy(update={"method": interval.method + drawn})
 
 
+@dataclass(frozen=True)
+class Request:
+    """An interval that is wanted; arrays as their bytes, so that the same one is known again."""
+
+    scores: bytes
+    split_of: bytes | None
+    family_of: bytes | None
+    choice: IntervalChoice
+
+    @classmethod
+    def of(
+        cls,
+        scores: FloatArray,
+        split_of: IntArray | None,
+        family_of: IntArray | None,
+        choice: IntervalChoice,
+    ) -> Request:
+        """The request for one value per scenario."""
+        return cls(
+            np.ascontiguousarray(scores, dtype=np.float64).tobytes(),
+            None if split_of is None else split_of.tobytes(),
+            None if family_of is None else family_of.tobytes(),
+            choice,
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """The sample as `scoring` takes it."""
+        return {
+            "scenario_scores": np.frombuffer(self.scores, dtype=np.float64),
+            "split_of": None if self.split_of is None else np.frombuffer(self.split_of, dtype=np.int64),
+            "family_of": None if self.family_of is None else np.frombuffer(self.family_of, dtype=np.int64),
+        }
+
+
 # A group of one scenario, a rate and a pass@1 are often the same sample.
-@lru_cache(maxsize=512)
-def _mean_interval(
-    scores: bytes, split_of: bytes | None, family_of: bytes | None, choice: IntervalChoice
-) -> scoring.Interval:
-    return scoring.mean_interval(
-        np.frombuffer(scores, dtype=np.float64),
-        split_of=None if split_of is None else np.frombuffer(split_of, dtype=np.int64),
-        family_of=None if family_of is None else np.frombuffer(family_of, dtype=np.int64),
-        level=choice.level,
-        method=choice.method.value,
-        # Each interval has the whole stream: one statistic more changes no other.
-        rng=np.random.default_rng(choice.seed) if choice.draws else None,
-        n_resamples=choice.n_resamples,
-    )
+_KNOWN: dict[Request, scoring.Interval] = {}
+_MOST_BYTES = 16 << 20
+
+
+def prepare(requests: Iterable[Request]) -> None:
+    """Make the intervals that are not known yet, all at once: that is faster, and changes none of them."""
+    wanted = [request for request in dict.fromkeys(requests) if request not in _KNOWN]
+    if wanted and sum(len(request.scores) + 512 for request in (*_KNOWN, *wanted)) > _MOST_BYTES:
+        _KNOWN.clear()
+    by_level: dict[float, list[Request]] = {}
+    for request in wanted:
+        choice = request.choice
+        if choice.method is IntervalMethod.HALF_ATOM:
+            by_level.setdefault(choice.level, []).append(request)
+            continue
+        _KNOWN[request] = scoring.mean_interval(
+            **request.arguments(),
+            level=choice.level,
+            method=choice.method.value,
+            # Each interval has the whole stream: one statistic more changes no other.
+            rng=np.random.default_rng(choice.seed) if choice.draws else None,
+            n_resamples=choice.n_resamples,
+        )
+    for level, alike in by_level.items():
+        found = scoring.mean_intervals([request.arguments() for request in alike], level=level)
+        _KNOWN.update(zip(alike, found, strict=True))
 
 
 def relabelled(labels: IntArray) -> IntArray:

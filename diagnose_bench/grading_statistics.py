@@ -5,7 +5,7 @@ Knows no files and no truths.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,13 +13,15 @@ from numpy.typing import NDArray
 
 import scoring
 from diagnose_bench.errors import UsageError
-from diagnose_bench.grading_groups import group_tables
+from diagnose_bench.grading_groups import group_requests, group_tables
 from diagnose_bench.grading_numbers import Grid, number_or_none
 from diagnose_bench.grading_sample import (
     FloatArray,
+    Request,
     Sample,
     about,
     mean_statistic,
+    prepare,
     relabelled,
     statistic_of,
 )
@@ -116,7 +118,31 @@ def lift_of(sample: Sample, grid: Grid, blind_scenarios: Mapping[str, float], va
     )
 
 
+def requests_of(sample: Sample, grid: Grid, grids: Mapping[str, Grid]) -> Iterator[Request]:
+    """The intervals of means that a run needs, so that those of many runs can be made at once.
+
+    Parameters
+    ----------
+    sample, grid, grids
+        As for `statistics_of`.
+    """
+    if not grid.complete:
+        return
+    for other in (grid, *grids.values()):
+        yield sample.request(scoring.scenario_means(other.scores), by_split=True)
+    for values in grid.metric_tables().values():
+        yield sample.request(values.mean(axis=1))
+    for has_passed in (grid.has_full_recall, grid.is_exact):
+        if sample.n_repeats > 1:
+            yield sample.request(scoring.has_flipped(has_passed).astype(np.float64))
+        for _, any_passes, all_pass in _tries(has_passed):
+            yield sample.request(any_passes)
+            yield sample.request(all_pass)
+    yield from group_requests(sample, scoring.scenario_means(grid.scores))
+
+
 def _statistics(sample: Sample, grid: Grid, grids: Mapping[str, Grid]) -> Statistics:
+    prepare(requests_of(sample, grid, grids))
     means = scoring.scenario_means(grid.scores)
     suite = grid.suite()
     splits = None
@@ -191,7 +217,6 @@ def _variance(sample: Sample, grid: Grid) -> Variance:
 
 def _passes(sample: Sample, has_passed: NDArray[np.bool_], meaning: str) -> Passes:
     n_repeats = sample.n_repeats
-    ks = sorted({*range(1, min(n_repeats, MAX_TRIES) + 1), n_repeats})
     flips = None
     if n_repeats > 1:
         flips = sample.mean(
@@ -204,12 +229,19 @@ def _passes(sample: Sample, has_passed: NDArray[np.bool_], meaning: str) -> Pass
         tries=tuple(
             PassAtK(
                 k=k,
-                any_passes=sample.mean(scoring.pass_at_k(has_passed, k), f"pass@{k}"),
-                all_pass=sample.mean(scoring.pass_hat_k(has_passed, k), f"pass^{k}"),
+                any_passes=sample.mean(any_passes, f"pass@{k}"),
+                all_pass=sample.mean(all_pass, f"pass^{k}"),
             )
-            for k in ks
+            for k, any_passes, all_pass in _tries(has_passed)
         ),
     )
+
+
+def _tries(has_passed: NDArray[np.bool_]) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    """k, pass@k and pass^k of each scenario."""
+    n_repeats = has_passed.shape[1]
+    for k in sorted({*range(1, min(n_repeats, MAX_TRIES) + 1), n_repeats}):
+        yield k, scoring.pass_at_k(has_passed, k), scoring.pass_hat_k(has_passed, k)
 
 
 def _count(number: int, noun: str) -> str:

@@ -17,7 +17,7 @@ from diagnose_bench.comparison_settings import fewest_units
 from diagnose_bench.errors import UsageError
 from diagnose_bench.json_value import json_value
 from diagnose_bench.planning_request import PlanRequest
-from diagnose_bench.scorecard_statistics import Statistic
+from diagnose_bench.planning_spread import Spread, n_families, spread_of
 
 PLAN_FORMAT_VERSION = 1
 REPEATS = (1, 2, 3, 5, 10)
@@ -27,26 +27,14 @@ _MATTERS_NOT = ("repeats", "scenarios", "exclude", "interval", "bs", "seed")
 
 
 @dataclass(frozen=True)
-class Spread:
-    """Standard deviations of the difference of two agents on one scenario."""
-
-    between_sd: float
-    """Over scenarios, of the expected difference: the interaction. No number of repeats removes it."""
-    within_sd: float
-    """Of the difference of one trial of each: the root of the sum of both agents' repeat variances."""
-    interaction_sd: Statistic | None
-    """The first one with its interval, where two runs tell it."""
-    source: str
-    within_source: str
-
-
-@dataclass(frozen=True)
 class PlannedRow:
     """One number of repeats; trials and cost are per agent."""
 
     n_repeats: int
+    n_units: int | None
+    """Scenarios, or families where these are the units. Null where more would be needed than anyone can
+    run."""
     n_scenarios: int | None
-    """Null where more would be needed than anyone can run."""
     n_scenarios_interval: tuple[int | None, int | None] | None
     """The same at both ends of the interval of the interaction; null where that has none."""
     n_trials: int | None
@@ -58,6 +46,7 @@ class PlannedRow:
 class Detectable:
     """What a design sees."""
 
+    n_units: int
     n_scenarios: int
     n_repeats: int
     difference: float
@@ -79,6 +68,8 @@ class DesignPlan:
     method: str
     notes: tuple[str, ...]
     """Where the plan promises more than `compare` keeps."""
+    is_blind: bool
+    """Whether what there is has too few units to call any difference."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as a JSON value."""
@@ -107,98 +98,55 @@ def plan_design(
     if len(paths) > 2:
         raise UsageError("plan takes at most two runs.")
     paired = pair_runs(load_runs(paths), allow=allow, ignore=_MATTERS_NOT) if paths else None
-    spread = _spread(request, paired)
+    spread = spread_of(request, paired)
     components = scoring.Components(interaction=spread.between_sd**2, repeat=spread.within_sd**2)
     ends = _at_ends(spread)
+    detectable = _detectable(request, paired, spread, components, ends)
     return DesignPlan(
         request=request,
         spread=spread,
-        rows=_rows(request, components, ends),
-        detectable=_detectable(request, paired, components, ends),
+        rows=_rows(request, spread, components, ends),
+        detectable=detectable,
         method=(
             "n = (z_(1-alpha/2) + z_power)^2 (between^2 + within^2 / repeats) / difference^2, raised until "
             f"Student's t agrees and to at least {fewest_units(request.level)} (fewer signs can never be "
             "significant); minimum detectable difference by t with n - 1 degrees of freedom; paired by "
-            "scenario"
+            f"scenario; n counts {'scenarios' if spread.unit == 'scenario' else 'families'}"
         ),
-        notes=_notes(paired),
+        notes=_notes(request, paired, spread),
+        is_blind=not detectable and (paired is not None or request.n_scenarios is not None),
     )
 
 
-def _notes(paired: PairedRuns | None) -> tuple[str, ...]:
+def _notes(request: PlanRequest, paired: PairedRuns | None, spread: Spread) -> tuple[str, ...]:
     notes = ["Where scores are skewed (a mean near 0 or 1) this promises a little too much."]
-    if paired is not None and paired.family_of is not None:
-        n_families = len(set(paired.family_of.tolist()))
+    n_scenarios = request.n_scenarios or (0 if paired is None else len(paired.scenario_ids))
+    if 0 < n_scenarios < fewest_units(request.level):
         notes.append(
-            f"These scenarios belong to {n_families} families, which a comparison takes as its units. "
-            "The plan counts scenarios as if each were of another family, so it promises too much here."
+            f"Fewer than {fewest_units(request.level)} scenarios can never show a significant difference."
         )
+    if paired is not None and paired.family_of is not None:
+        n_own, fewest = n_families(paired), fewest_units(request.level)
+        if n_own < fewest:
+            notes.append(
+                f"The {len(paired.scenario_ids)} scenarios of these runs belong to {n_own} families, which "
+                f"are the units of a comparison. With fewer than {fewest} no difference can ever be "
+                "significant, however large it is and however many scenarios or repeats these families get. "
+                "Only more families help."
+            )
+        if spread.unit == "family":
+            notes.append(
+                f"Planned are families of {spread.scenarios_per_unit:.3g} scenarios each, as here on average."
+            )
+        else:
+            notes.append(
+                f"The scenarios of these runs belong to {n_own} families, which a comparison takes as "
+                "its units. The plan counts scenarios as if each were of another family, so it promises too "
+                "much here."
+            )
     if paired is not None and paired.split_of is not None:
         notes.append("The plan weighs scenarios alike; splits of unequal size need more.")
     return tuple(notes)
-
-
-def _spread(request: PlanRequest, paired: PairedRuns | None) -> Spread:
-    between, within = request.between_sd, request.within_sd
-    if paired is None:
-        if between is None or within is None:
-            raise UsageError(
-                "Give two runs to estimate from, or state the spread: --between-sd S --within-sd S. "
-                "(Around a mean score of 0.3, 0.19 and 0.45 are usual.)"
-            )
-        return Spread(between, within, None, "stated", "stated")
-    if between is not None and within is not None:
-        return Spread(between, within, None, "stated", "stated")
-    if len(paired.runs) == 1:
-        return _spread_of_one(request, paired)
-    paired.scores()
-    tables = [paired.trial_scores(run) for run in paired.runs]
-    if len(paired.scenario_ids) < 3 or min(table.shape[1] for table in tables) < 2:
-        raise UsageError(
-            "Estimating the spread needs at least three common scenarios and two repeats in both runs. "
-            "State it instead: --between-sd S --within-sd S."
-        )
-    found = scoring.estimate_components(tables[0], tables[1], level=request.level)
-    if found.components.repeat == 0.0 and found.components.interaction == 0.0:
-        # A plan from no spread at all would promise to see everything.
-        raise UsageError(
-            "These runs show no spread: every repeat and every difference is the same, so nothing can be "
-            "estimated from them. State it instead: --between-sd S --within-sd S."
-        )
-    names = " and ".join(paired.labels)
-    interval = found.interaction_sd
-    statistic = Statistic(
-        value=interval.estimate,
-        interval=None if math.isnan(interval.low) else (interval.low, interval.high),
-        level=interval.level,
-        estimand=interval.estimand,
-        unit=interval.unit,
-        n=interval.n_units,
-        method=interval.method,
-    )
-    return Spread(
-        between_sd=math.sqrt(found.components.interaction) if between is None else between,
-        within_sd=math.sqrt(found.components.repeat) if within is None else within,
-        interaction_sd=statistic if between is None else None,
-        source=f"estimated on {names}" if between is None else "stated",
-        within_source=f"estimated on {names}" if within is None else "stated",
-    )
-
-
-def _spread_of_one(request: PlanRequest, paired: PairedRuns) -> Spread:
-    (run,) = paired.runs
-    if request.between_sd is None:
-        raise UsageError(
-            "One run cannot tell how much two agents differ from scenario to scenario. Give a second run, or "
-            "state it: --between-sd S (around a mean score of 0.3, 0.19 is usual)."
-        )
-    if run.n_repeats < 2:
-        raise UsageError(f"{run.path}: one repeat tells no spread between repeats. State it: --within-sd S.")
-    paired.scores()
-    found = scoring.components_of_one_run(paired.trial_scores(run), request.between_sd)
-    return Spread(
-        request.between_sd, math.sqrt(found.repeat), None, "stated", f"twice the variance of {run.label}"
-    )
 
 
 def _at_ends(spread: Spread) -> tuple[scoring.Components, scoring.Components] | None:
@@ -224,6 +172,7 @@ def _needed(request: PlanRequest, components: scoring.Components, n_repeats: int
 
 def _rows(
     request: PlanRequest,
+    spread: Spread,
     components: scoring.Components,
     ends: tuple[scoring.Components, scoring.Components] | None,
 ) -> tuple[PlannedRow, ...]:
@@ -241,14 +190,19 @@ def _rows(
             repeats.add(best.n_repeats)
     rows = []
     for n_repeats in sorted(repeats):
-        n = _needed(request, components, n_repeats)
+        n_units = _needed(request, components, n_repeats)
+        n = _scenarios(n_units, spread)
         rows.append(
             PlannedRow(
                 n_repeats=n_repeats,
+                n_units=n_units,
                 n_scenarios=n,
                 n_scenarios_interval=None
                 if ends is None
-                else (_needed(request, ends[0], n_repeats), _needed(request, ends[1], n_repeats)),
+                else (
+                    _scenarios(_needed(request, ends[0], n_repeats), spread),
+                    _scenarios(_needed(request, ends[1], n_repeats), spread),
+                ),
                 n_trials=None if n is None else n * n_repeats,
                 cost=None if n is None else n * (request.scenario_cost + n_repeats * request.trial_cost),
                 is_cheapest=False,
@@ -261,9 +215,14 @@ def _rows(
     )
 
 
+def _scenarios(n_units: int | None, spread: Spread) -> int | None:
+    return None if n_units is None else math.ceil(n_units * spread.scenarios_per_unit - 1e-9)
+
+
 def _detectable(
     request: PlanRequest,
     paired: PairedRuns | None,
+    spread: Spread,
     components: scoring.Components,
     ends: tuple[scoring.Components, scoring.Components] | None,
 ) -> tuple[Detectable, ...]:
@@ -272,17 +231,22 @@ def _detectable(
         n_scenarios = n_scenarios or len(paired.scenario_ids)
         # With unequal numbers the smaller one: no more is promised than both keep.
         n_repeats = n_repeats or min(run.n_repeats for run in paired.runs)
-    if n_scenarios is None or n_scenarios < fewest_units(request.level):
+    if n_scenarios is None:
+        return ()
+    n_units = int(n_scenarios / spread.scenarios_per_unit + 1e-9)
+    if paired is not None and request.n_scenarios is None and paired.family_of is not None:
+        # What there is cannot become more by stating how much it spreads.
+        n_units = min(n_units, n_families(paired))
+    if n_units < fewest_units(request.level):
         return ()
     own = n_repeats or 3
 
     def at(some: scoring.Components, repeats: int) -> float:
-        return scoring.minimum_detectable(
-            some, n_scenarios, repeats, level=request.level, power=request.power
-        )
+        return scoring.minimum_detectable(some, n_units, repeats, level=request.level, power=request.power)
 
     return tuple(
         Detectable(
+            n_units=n_units,
             n_scenarios=n_scenarios,
             n_repeats=repeats,
             difference=at(components, repeats),

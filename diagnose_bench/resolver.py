@@ -190,6 +190,12 @@ class Resolver:
             missed=tuple(self._groups.groups[roots[0]].id for roots in missed),
         )
 
+    def judge(self, raw: str, profile: Profile) -> tuple[ResolvedEntity, Identity]:
+        """One name as it would stand alone in a diagnosis, and what it is by itself."""
+        (entity,) = self.resolve([raw], profile).entities
+        reading = self._read(raw, profile)
+        return entity, Identity(reading.root_set, reading.key)
+
     def identify(self, raw: str, profiles: Iterable[Profile] = Profile) -> dict[Profile, Identity]:
         """What one name is by itself under each profile, read once; nothing of it is kept here.
 

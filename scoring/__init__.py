@@ -25,7 +25,7 @@ from scoring.families import (
     prediction_interval,
 )
 from scoring.flips import FlipTest, max_t_p_values, sign_flip_test
-from scoring.intervals import Interval, Method, mean_interval
+from scoring.intervals import Interval, Method, mean_interval, mean_intervals
 from scoring.lift import Lift, lift_over_blind
 from scoring.passk import PassK, flip_share, has_flipped, pass_at_k, pass_hat_k, pass_k
 from scoring.plan import (
@@ -57,7 +57,7 @@ from scoring.resampling import bootstrap_means
 from scoring.trials import MatchCounts, TrialBatch, count_matches
 from scoring.variance import RepeatVariance, repeat_variance
 
-SCORING_VERSION = 1
+SCORING_VERSION = 2
 """Bumped whenever a number can change."""
 
 __all__ = [
@@ -108,6 +108,7 @@ __all__ = [
     "lift_over_blind",
     "max_t_p_values",
     "mean_interval",
+    "mean_intervals",
     "minimum_detectable",
     "paired_difference",
     "pass_at_k",

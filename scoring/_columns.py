@@ -47,8 +47,13 @@ def columns(codes: NDArray[Any], offsets: IntArray, chosen: BoolArray) -> Iterat
     edges = np.flatnonzero(np.diff(short)) + 1
     for start, stop in zip([0, *edges.tolist()], [*edges.tolist(), trials.size], strict=True):
         group = trials[start:stop]
-        steps = np.arange(int(short[start]), dtype=offsets.dtype)[:, None]
-        yield Columns(group, codes[offsets[group] + steps])
+        table = np.empty((int(short[start]), group.size), dtype=codes.dtype)
+        at = offsets[group]
+        # Row by row, with one vector of places that stays in cache; offsets were checked at the door.
+        for row in table:
+            codes.take(at, out=row, mode="clip")
+            at += 1
+        yield Columns(group, table)
 
 
 def bit_type(most_root_causes: int) -> type[np.uint8] | type[np.uint64]:

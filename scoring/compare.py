@@ -16,13 +16,14 @@ from scoring._special import t_quantile
 from scoring._units import SAME, Design, check_level, design
 from scoring.errors import ScoringError
 from scoring.flips import FlipTest, max_t_p_values, random_flip_p_values, sign_flip_test
+from scoring.half_atom import half_atom_law
 from scoring.intervals import (
     FALLBACK_LINE,
     LINES,
     Interval,
     Method,
     combined,
-    half_atom_ends,
+    ends_of,
     has_spread,
     mean_error,
     mean_interval,
@@ -102,7 +103,13 @@ def paired_difference(
         _, error, df = mean_error(differences, plan)
         detectable = (t_quantile(0.5 + 0.5 * level, df) + t_quantile(power, df)) * error
     else:
-        ends = combined([half_atom_ends(s, level, -1.0, 1.0) for s in plan.samples(differences)], plan)
+        ends = combined(
+            [
+                ends_of(half_atom_law(s.values, s.sizes, -1.0, 1.0), s.mean, level)
+                for s in plan.samples(differences)
+            ],
+            plan,
+        )
         line += f"; {FALLBACK_LINE}, on [-1, 1]"
         detectable = math.nan
     if plan.n_splits > 1:

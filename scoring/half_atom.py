@@ -178,9 +178,10 @@ def merged(above: FloatArray, below: FloatArray, weights: FloatArray) -> Dirichl
 
     Notes
     -----
-    Atoms that are 0 above and below add to neither sum and are left out; at least one other must remain.
+    Atoms that are 0 above and below, or have no weight, add to neither sum and are left out; at least one
+    other must remain.
     """
-    counted = (above != 0.0) | (below != 0.0)
+    counted = ((above != 0.0) | (below != 0.0)) & (weights > 0.0)
     pairs, weights = np.stack([above, below], axis=1)[counted], weights[counted]
     distinct, place = np.unique(pairs, axis=0, return_inverse=True)
     total = np.bincount(place.reshape(-1), weights=weights, minlength=distinct.shape[0])
@@ -192,7 +193,7 @@ def merged(above: FloatArray, below: FloatArray, weights: FloatArray) -> Dirichl
 def half_atom_law(
     values: FloatArray, sizes: FloatArray, low: float = 0.0, high: float = 1.0
 ) -> DirichletRatio:
-    """Bayesian bootstrap of a mean with half an atom at each bound of the score.
+    """Bayesian bootstrap of a mean with half an atom at each bound.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def half_atom_law(
     sizes : ndarray, float64, shape (n_units,)
         Relative sizes of the units with mean 1; all ones unless units are families of different sizes.
     low, high : float
-        Bounds of a score.
+        Bounds of a value.
 
     Notes
     -----
@@ -213,6 +214,57 @@ def half_atom_law(
         below=np.concatenate([sizes, ones]),
         weights=np.concatenate([np.ones(values.size), 0.5 * ones]),
     )
+
+
+def score_law(scores: FloatArray, sizes: FloatArray) -> DirichletRatio:
+    """The half-atom law of a mean score: scores inside the bounds lend some of their weight to them.
+
+    Parameters
+    ----------
+    scores : ndarray, float64, shape (n_units,)
+        Fractions in [0, 1], one per unit.
+    sizes : ndarray, float64, shape (n_units,)
+        Relative sizes of the units with mean 1.
+
+    Notes
+    -----
+    On 0/1 data nothing lies inside, and this is the posterior of Jeffreys to the last digit.
+    """
+    inner, lent = lent_to_bounds(scores)
+    bounds = np.concatenate([np.ones(inner.size), np.zeros(inner.size)])
+    own = np.ones(scores.size)
+    own[inner] = 1.0 - lent_share(scores.size)
+    twice = np.concatenate([sizes[inner], sizes[inner]])
+    return merged(
+        above=np.concatenate([scores * sizes, [0.0, 1.0], bounds * twice]),
+        below=np.concatenate([sizes, np.ones(2), twice]),
+        weights=np.concatenate([own, [0.5, 0.5], lent]),
+    )
+
+
+def lent_to_bounds(scores: FloatArray) -> tuple[NDArray[np.int64], FloatArray]:
+    """Which scores lie inside the bounds, and the weight that each lends to 1 and, after these, to 0.
+
+    Notes
+    -----
+    Each lends `lent_share` of its weight, divided so that the mean stays where it is.
+    """
+    inner = np.flatnonzero((scores > 0.0) & (scores < 1.0))
+    return inner, lent_share(scores.size) * np.concatenate([scores[inner], 1.0 - scores[inner]])
+
+
+def lent_share(n: int) -> float:
+    """The part of a score inside the bounds that counts as score at the bounds, for n units.
+
+    Notes
+    -----
+    The two half atoms, what the sample has not shown, are ``1 / (n + 1)`` of all the weight. A score between
+    the bounds has not shown what its scenario gives on other trials either: without this, one score of 1/2
+    among many zeros counts as if nothing but 1/2 could come there, and the interval is too short. Half as
+    much again as the atoms' share is enough for that; with twice as much some intervals would leave the
+    strict ones.
+    """
+    return 1.5 / (n + 1)
 
 
 def _positive_tail(

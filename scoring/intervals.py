@@ -7,6 +7,7 @@ sample. Repeats enter only through the scenario means: they are not independent 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -15,11 +16,12 @@ import numpy as np
 
 from scoring import _checks
 from scoring._checks import FloatArray
+from scoring._quantiles import quantiles
 from scoring._special import t_quantile
 from scoring._units import Design, UnitSample, check_level, design
 from scoring.betting import betting_bounds
 from scoring.errors import ScoringError
-from scoring.half_atom import DirichletRatio, half_atom_law, merged
+from scoring.half_atom import DirichletRatio, merged, score_law
 from scoring.resampling import bootstrap_means
 
 
@@ -64,7 +66,8 @@ class Ends:
 
 
 LINES = {
-    Method.HALF_ATOM: "Bayesian bootstrap with half an atom at each bound of the score, exact quadrature",
+    Method.HALF_ATOM: "Bayesian bootstrap with half an atom at each bound of the score, to which scores "
+    "between them lend 1.5 / (n + 1) of their weight, exact quadrature",
     Method.T: "Student's t on unit means",
     Method.STRICT: "Dirichlet bound of Gaffke and Learned-Miller/Thomas, exact quadrature",
     Method.SEQUENTIAL: "betting confidence sequence, valid at every look",
@@ -125,7 +128,7 @@ def mean_interval(
     samples = plan.samples(scores)
     line = LINES[chosen]
     if chosen is Method.HALF_ATOM:
-        ends = combined([half_atom_ends(sample, level) for sample in samples], plan)
+        ends = _half_atom_ends([(scores, plan)], level)[0]
     elif chosen in (Method.STRICT, Method.SEQUENTIAL):
         ends = _guaranteed(samples, level, chosen)
         if plan.family_of is not None and any(np.ptp(sample.sizes) > 0.0 for sample in samples):
@@ -135,11 +138,53 @@ def mean_interval(
             _bootstrap_ends(samples, plan, level, rng, n_resamples) if chosen is Method.BOOTSTRAP else None
         )
         if not has_spread(scores, plan) or (drawn is not None and drawn.low == drawn.high):
-            ends = combined([half_atom_ends(sample, level) for sample in samples], plan)
+            ends = _half_atom_ends([(scores, plan)], level)[0]
             line += f"; {FALLBACK_LINE}"
         else:
             ends = drawn if drawn is not None else t_ends(scores, plan, level)
             ends = Ends(ends.estimate, max(0.0, ends.low), min(1.0, ends.high))
+    return _interval(ends, plan, level, line, estimand)
+
+
+def mean_intervals(
+    samples: Sequence[Mapping[str, Any]],
+    *,
+    level: float = 0.95,
+    estimand: str = "mean score over scenarios like these",
+) -> list[Interval]:
+    """The default intervals of many samples, in a fraction of the time of `mean_interval` for each.
+
+    Parameters
+    ----------
+    samples : sequence of mappings
+        ``scenario_scores``, ``split_of`` and ``family_of`` of each, as for `mean_interval`.
+    level, estimand
+        As for `mean_interval`, the same for all.
+    """
+    check_level(level)
+    checked = []
+    for sample in samples:
+        scores = _checks.fractions(sample["scenario_scores"], "scenario_scores", 1)
+        checked.append((scores, design(scores.size, sample.get("split_of"), sample.get("family_of"))))
+    line = LINES[Method.HALF_ATOM]
+    found = _half_atom_ends(checked, level)
+    return [
+        _interval(ends, plan, level, line, estimand) for ends, (_, plan) in zip(found, checked, strict=True)
+    ]
+
+
+def _half_atom_ends(samples: Sequence[tuple[FloatArray, Design]], level: float) -> list[Ends]:
+    parts = [plan.samples(scores) for scores, plan in samples]
+    laws = [score_law(part.values, part.sizes) for one in parts for part in one]
+    tail = 0.5 * (1.0 - level)
+    ends = iter(quantiles(laws, (tail, 1.0 - tail)).tolist())
+    return [
+        combined([Ends(part.mean, *next(ends)) for part in one], plan)
+        for one, (_, plan) in zip(parts, samples, strict=True)
+    ]
+
+
+def _interval(ends: Ends, plan: Design, level: float, line: str, estimand: str) -> Interval:
     if plan.n_splits > 1:
         line += f"; mean of {plan.n_splits} splits"
     return Interval(
@@ -154,11 +199,11 @@ def mean_interval(
     )
 
 
-def half_atom_ends(sample: UnitSample, level: float, low: float = 0.0, high: float = 1.0) -> Ends:
-    """Half-atom interval of one split, for values with the given bounds."""
-    law = half_atom_law(sample.values, sample.sizes, low, high)
+def ends_of(law: DirichletRatio, estimate: float, level: float) -> Ends:
+    """The two ends that leave the same chance outside."""
     tail = 0.5 * (1.0 - level)
-    return Ends(sample.mean, law.quantile(tail), law.quantile(1.0 - tail))
+    low, high = quantiles([law], (tail, 1.0 - tail))[0].tolist()
+    return Ends(estimate, low, high)
 
 
 def t_ends(values: FloatArray, plan: Design, level: float) -> Ends:

@@ -9,10 +9,11 @@ import numpy as np
 
 from scoring import _checks
 from scoring._checks import FloatArray
+from scoring._quantiles import quantiles
 from scoring._units import SAME, Design, check_level, design
 from scoring.errors import ScoringError
-from scoring.half_atom import merged
-from scoring.intervals import Ends, Interval, combined
+from scoring.half_atom import DirichletRatio, lent_share, lent_to_bounds, merged
+from scoring.intervals import LINES, Ends, Interval, Method, combined
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,15 @@ def lift_over_blind(
     check_level(level)
     plan = design(scores.size, split_of, family_of)
     rest = 1.0 - float(plan.shares @ blind)
-    difference = combined(
-        [_ends(plan, label, scores - blind, np.ones(scores.size), blind, level) for label in _splits(plan)],
-        plan,
-    )
-    line = "Bayesian bootstrap of pairs with half an atom at each bound of the score, exact quadrature"
+    ones = np.ones(scores.size)
+    laws = [_law(plan, label, scores - blind, ones, blind) for label in _splits(plan)]
+    if plan.n_splits == 1 and rest > SAME:
+        laws.append(_law(plan, 0, scores - blind, 1.0 - blind, blind))
+    tail = 0.5 * (1.0 - level)
+    ends = quantiles([law for law, _ in laws], (tail, 1.0 - tail)).tolist()
+    parts = [Ends(estimate, *found) for (_, estimate), found in zip(laws, ends, strict=True)]
+    difference = combined(parts[: plan.n_splits], plan)
+    line = LINES[Method.HALF_ATOM].replace("bootstrap", "bootstrap of pairs", 1)
     if plan.n_splits > 1:
         line += f"; mean of {plan.n_splits} splits"
         share_line = line + "; blind held fixed"
@@ -76,7 +81,7 @@ def lift_over_blind(
     elif plan.n_splits > 1:
         share = Ends(difference.estimate / rest, difference.low / rest, difference.high / rest)
     else:
-        share = _ends(plan, 0, scores - blind, 1.0 - blind, blind, level)
+        share = parts[-1]
     return Lift(
         difference=_interval(difference, level, line, "headline minus blind over scenarios like these", plan),
         share=_interval(
@@ -89,22 +94,28 @@ def _splits(plan: Design) -> range:
     return range(plan.n_splits)
 
 
-def _ends(
-    plan: Design, label: int, above: FloatArray, below: FloatArray, blind: FloatArray, level: float
-) -> Ends:
-    """Ends for ``sum(above) / sum(below)`` over the scenarios of one split."""
+def _law(
+    plan: Design, label: int, above: FloatArray, below: FloatArray, blind: FloatArray
+) -> tuple[DirichletRatio, float]:
+    """Law of ``sum(above) / sum(below)`` over the scenarios of one split, and its estimate."""
     tops, bottoms, guesses = (plan.samples(values)[label] for values in (above, below, blind))
     sizes = tops.sizes
     guess = guesses.mean
     # One rounding for difference and share: below is 1 in the difference, what blind leaves in the share.
     leaves = 1.0 if bool(np.all(below == 1.0)) else 1.0 - guess
+    # What a unit lends to the bounds of the score keeps its own blind.
+    inner, lent = lent_to_bounds(np.clip(tops.values + guesses.values, 0.0, 1.0))
+    held = guesses.values[inner] * sizes[inner]
+    own = np.ones(tops.n)
+    own[inner] = 1.0 - lent_share(tops.n)
     law = merged(
-        above=np.concatenate([tops.values * sizes, [-guess, 1.0 - guess]]),
-        below=np.concatenate([bottoms.values * sizes, [leaves, leaves]]),
-        weights=np.concatenate([np.ones(tops.n), [0.5, 0.5]]),
+        above=np.concatenate([tops.values * sizes, [-guess, 1.0 - guess], sizes[inner] - held, -held]),
+        below=np.concatenate(
+            [bottoms.values * sizes, [leaves, leaves], *2 * [bottoms.values[inner] * sizes[inner]]]
+        ),
+        weights=np.concatenate([own, [0.5, 0.5], lent]),
     )
-    tail = 0.5 * (1.0 - level)
-    return Ends(tops.mean / bottoms.mean, law.quantile(tail), law.quantile(1.0 - tail))
+    return law, tops.mean / bottoms.mean
 
 
 def _interval(ends: Ends, level: float, line: str, estimand: str, plan: Design) -> Interval:

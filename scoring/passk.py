@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from scoring._checks import BoolArray, FloatArray, IntArray
+from scoring._checks import BoolArray, FloatArray
 from scoring.errors import ScoringError
 from scoring.intervals import Interval, mean_interval
 
@@ -40,8 +40,7 @@ def pass_at_k(has_passed: Any, k: int) -> FloatArray:
     ``1 - C(n - c, k) / C(n, k)`` for c passes in n repeats, free of bias; ``1 - (1 - c / n)^k`` is biased.
     """
     table = _table(has_passed, k)
-    n = table.shape[1]
-    return _of_counts(table, lambda c: 1.0 - math.comb(n - c, k) / math.comb(n, k))
+    return np.asarray(_chances(table.shape[1], k)[0][table.sum(axis=1)])
 
 
 def pass_hat_k(has_passed: Any, k: int) -> FloatArray:
@@ -53,8 +52,7 @@ def pass_hat_k(has_passed: Any, k: int) -> FloatArray:
     rate of .5 it averages .25 for a true .125).
     """
     table = _table(has_passed, k)
-    n = table.shape[1]
-    return _of_counts(table, lambda c: math.comb(c, k) / math.comb(n, k))
+    return np.asarray(_chances(table.shape[1], k)[1][table.sum(axis=1)])
 
 
 def pass_k(has_passed: Any, k: int, **options: Any) -> PassK:
@@ -105,9 +103,10 @@ def _table(has_passed: Any, k: int) -> BoolArray:
     return table
 
 
-def _of_counts(table: BoolArray, value: Callable[[int], float]) -> FloatArray:
-    n = table.shape[1]
-    n_passed: IntArray = table.sum(axis=1)
+@lru_cache(maxsize=256)
+def _chances(n: int, k: int) -> tuple[FloatArray, FloatArray]:
+    """By number of passes among n repeats: the chance that k of them hold a pass, and that all k pass."""
     # Integers of any size divide with one rounding; a ratio of floating factorials would overflow.
-    by_count = np.array([value(c) for c in range(n + 1)])
-    return np.asarray(by_count[n_passed])
+    total = math.comb(n, k)
+    misses = np.array([math.comb(n - c, k) / total for c in range(n + 1)])
+    return 1.0 - misses, np.array([math.comb(c, k) / total for c in range(n + 1)])

@@ -126,14 +126,18 @@ def headline_scores(batch: TrialBatch) -> HeadlineScores:
     plain, ranked = np.zeros(batch.n_trials), np.zeros(batch.n_trials)
     for trials in blocks(batch.offsets):
         (found,) = tally(batch.codes, *batch.rows(trials), (None,), ranked=True, pruned=True)
-        counts = MatchCounts(
-            found.n_correct,
-            found.n_distinct - found.n_correct,
-            batch.n_root_causes[trials],
-            batch.has_diagnosis[trials],
+        n_roots, n_correct, n_distinct = batch.n_root_causes[trials], found.n_correct, found.n_distinct
+        reached = (n_correct == n_roots) & batch.has_diagnosis[trials]
+        healthy = n_roots == 0
+        if bool(healthy.any()):
+            # Without a fault only the empty diagnosis reaches anything, and that is everything.
+            reached &= ~healthy | (n_distinct == 0)
+        kept = np.flatnonzero(reached)
+        whole = np.maximum(n_roots[kept], 1)
+        plain[trials.start + kept] = np.where(
+            healthy[kept], 1.0, n_correct[kept] / np.maximum(n_distinct[kept], 1)
         )
-        plain[trials] = precision_at_full_recall(counts)
-        ranked[trials] = _ranked(counts, found.rank_sum)
+        ranked[trials.start + kept] = np.where(healthy[kept], 1.0, found.rank_sum[kept] / whole)
     return HeadlineScores(plain, ranked)
 
 

@@ -1,7 +1,8 @@
 """Coverage of the intervals, type I error of the tests and bias of the ICC, by simulation.
 
 ``python -m studies.coverage`` writes docs/statistics.md (the words stand in statistics.template.md beside
-this file) and studies/coverage.json. ``--scale 0.1`` takes a tenth of the data sets.
+this file) and studies/coverage.json. ``--scale 0.1`` takes a tenth of the data sets. The tests run every part
+with `SMALL`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 from typing import Any
@@ -19,7 +21,7 @@ import numpy as np
 
 import scoring
 from scoring.betting import betting_bounds
-from scoring.half_atom import DirichletRatio, half_atom_law, merged
+from scoring.half_atom import DirichletRatio, merged, score_law
 from studies.coverage_tables import Row, tables
 from studies.models import (
     BASES,
@@ -38,6 +40,26 @@ LEVEL = 0.95
 HERE = Path(__file__).resolve().parent
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How much is drawn."""
+
+    scale: float = 1.0
+    """Share of the data sets of the full study."""
+    fewest: int = 80
+    """Data sets of a cell at least."""
+    n_many: int = 2_000_000
+    """Scenarios that a true mean is taken from."""
+
+    def sets(self, full: int) -> int:
+        """Data sets of a cell that has ``full`` of them in the full study."""
+        return max(self.fewest, round(full * self.scale))
+
+
+SMALL = Effort(scale=0.0, fewest=24, n_many=200_000)
+"""Seconds: shows that the study works and that nothing is badly off, not more."""
+
+
 def rng_of(*key: int) -> Generator:
     """Stream of one cell: adding a cell changes no other."""
     return np.random.default_rng([SEED, *key])
@@ -50,7 +72,7 @@ def covers(law: DirichletRatio, truth: float) -> bool:
 
 def half_atom_covers(means: FloatArray, truth: float) -> bool:
     """The same for the default interval."""
-    return covers(half_atom_law(means, np.ones(means.size)), truth)
+    return covers(score_law(means, np.ones(means.size)), truth)
 
 
 def strict_covers(means: FloatArray, truth: float) -> bool:
@@ -75,7 +97,7 @@ def t_covers(means: FloatArray, truth: float) -> bool:
 Check = Callable[[FloatArray, float], bool]
 
 
-def mean_coverage(models: Sequence[Model], which: int, n_sets: int) -> list[Row]:
+def mean_coverage(models: Sequence[Model], which: int, n_sets: int, n_many: int) -> list[Row]:
     """Coverage and width of every interval in every cell."""
     checks: dict[str, tuple[Check, int]] = {
         "half-atom": (half_atom_covers, n_sets),
@@ -85,7 +107,7 @@ def mean_coverage(models: Sequence[Model], which: int, n_sets: int) -> list[Row]
     }
     rows: list[Row] = []
     for m, model in enumerate(models):
-        truth = model.truth(rng_of(which, m))[0]
+        truth = model.truth(rng_of(which, m), n_many)[0]
         for d, (n, repeats) in enumerate(DESIGNS):
             rng = rng_of(which, m, d)
             sets = [model.draw(n, repeats, rng).mean(axis=1) for _ in range(n_sets)]
@@ -99,11 +121,11 @@ def mean_coverage(models: Sequence[Model], which: int, n_sets: int) -> list[Row]
     return rows
 
 
-def rate_coverage(n_sets: int) -> list[Row]:
+def rate_coverage(n_sets: int, n_many: int) -> list[Row]:
     """Coverage of the default interval for the full-recall rate of the models of the first set."""
     rows = []
     for m, model in enumerate(FIRST):
-        truth = float((model.draw(1_000_000, 1, rng_of(3, m)) > 0.0).mean())
+        truth = float((model.draw(n_many // 2, 1, rng_of(3, m)) > 0.0).mean())
         for d, (n, repeats) in enumerate(DESIGNS):
             rng = rng_of(3, m, d)
             hits = [
@@ -128,11 +150,11 @@ def row(model: str, design: str, name: str, rate: float, n_sets: int, **more: fl
     }
 
 
-def clustered_coverage(n_sets: int) -> list[Row]:
+def clustered_coverage(n_sets: int, n_many: int) -> list[Row]:
     """Coverage with splits, with families, with both, and of the lift."""
     rows = []
     for m, model in enumerate((FIRST[1], FIRST[2], FIRST[4])):
-        truth = model.truth(rng_of(4, m))[0]
+        truth = model.truth(rng_of(4, m), n_many)[0]
         splits = np.repeat([0, 1], [20, 39])
         rng = rng_of(4, m, 0)
         hits: dict[str, list[bool]] = {}
@@ -170,7 +192,7 @@ def clustered_coverage(n_sets: int) -> list[Row]:
             easy = parameters[:, 0] > 0.5
             return (rng.random(parameters.shape[0]) < np.where(easy, 2 * scale, scale)).astype(np.float64)
 
-        many = model.draw_scenarios(2_000_000, rng_of(4, m, 3))
+        many = model.draw_scenarios(n_many, rng_of(4, m, 3))
         blind_truth = float(blind_of(many, rng_of(4, m, 4)).mean())
         for _ in range(n_sets):
             parameters = model.draw_scenarios(59, rng)
@@ -282,12 +304,12 @@ def _beta_of(mean: float, icc: float) -> tuple[float, float]:
     return mean * total, (1.0 - mean) * total
 
 
-def variance_coverage(n_sets: int) -> list[Row]:
+def variance_coverage(n_sets: int, n_many: int) -> list[Row]:
     """Coverage of the intervals of the variance components and of ICC(1)."""
     rows = []
     for which, models in ((9, FIRST), (10, FRESH)):
         for m, model in enumerate(models):
-            _, between, within = model.truth(rng_of(which, m))
+            _, between, within = model.truth(rng_of(which, m), n_many)
             truths = {"between": between, "within": within, "icc_1": between / (between + within)}
             for n in (20, 59):
                 rng = rng_of(which, m, n)
@@ -304,18 +326,19 @@ def variance_coverage(n_sets: int) -> list[Row]:
     return rows
 
 
-def power_check(n_sets: int) -> list[Row]:
+def power_check(n_sets: int, n_many: int) -> list[Row]:
     """Power of the sign-flip test at the difference that the design calls its minimum detectable one."""
     rows = []
     for m, (name, (chance, wrong)) in enumerate(list(BASES.items())[1:]):
         for n in (20, 59):
             rng = rng_of(11, m, n)
             big = [
-                paired_scores(chance, wrong, 200_000, 8, rng_of(11, m, n, 1), shift) for shift in (0.0, 1.0)
+                paired_scores(chance, wrong, n_many // 10, 8, rng_of(11, m, n, 1), shift)
+                for shift in (0.0, 1.0)
             ]
             parts = scoring.estimate_components(*(run[:20_000] for run in big[0])).components
             wanted = scoring.minimum_detectable(parts, n, 3)
-            shift = _shift_for(chance, wrong, wanted, rng_of(11, m, n, 2))
+            shift = _shift_for(chance, wrong, wanted, rng_of(11, m, n, 2), n_many // 10)
             called = []
             for _ in range(n_sets):
                 before, after = paired_scores(chance, wrong, n, 3, rng, shift)
@@ -327,11 +350,13 @@ def power_check(n_sets: int) -> list[Row]:
     return rows
 
 
-def _shift_for(chance: tuple[float, float], wrong: float, wanted: float, rng: Generator) -> float:
+def _shift_for(
+    chance: tuple[float, float], wrong: float, wanted: float, rng: Generator, n_many: int
+) -> float:
     low, high = 0.0, 12.0
     for _ in range(12):
         shift = 0.5 * (low + high)
-        before, after = paired_scores(chance, wrong, 200_000, 1, rng, shift)
+        before, after = paired_scores(chance, wrong, n_many, 1, rng, shift)
         if float(after.mean() - before.mean()) < wanted:
             low = shift
         else:
@@ -352,22 +377,19 @@ def jeffreys_distance() -> float:
     return worst
 
 
-def parts(scale: float) -> dict[str, Callable[[], Any]]:
+def parts(effort: Effort) -> dict[str, Callable[[], Any]]:
     """Every part of the study, by name."""
-
-    def sets(full: int) -> int:
-        return max(80, round(full * scale))
-
+    sets, n_many = effort.sets, effort.n_many
     return {
         "jeffreys": jeffreys_distance,
         "icc": lambda: icc_bias(sets(4_000)),
-        "first": lambda: mean_coverage(FIRST, 1, sets(8_000)),
+        "first": lambda: mean_coverage(FIRST, 1, sets(8_000), n_many),
         "type_one": lambda: type_one_error(sets(4_000)),
-        "fresh": lambda: mean_coverage(FRESH, 2, sets(8_000)),
-        "rate": lambda: rate_coverage(sets(4_000)),
-        "variance": lambda: variance_coverage(sets(1_000)),
-        "power": lambda: power_check(sets(2_000)),
-        "clustered": lambda: clustered_coverage(sets(2_000)),
+        "fresh": lambda: mean_coverage(FRESH, 2, sets(8_000), n_many),
+        "rate": lambda: rate_coverage(sets(4_000), n_many),
+        "variance": lambda: variance_coverage(sets(1_000), n_many),
+        "power": lambda: power_check(sets(2_000), n_many),
+        "clustered": lambda: clustered_coverage(sets(2_000), n_many),
         "family_wise": lambda: family_wise_error(sets(1_000)),
     }
 
@@ -396,16 +418,21 @@ def main() -> None:
     results: dict[str, Any] = {}
     if options.results.exists():
         results = json.loads(options.results.read_text())
-    for name, run in parts(options.scale).items():
+    for name, run in parts(Effort(scale=options.scale)).items():
         if options.only is None or name in options.only:
             started = time.perf_counter()
             results[name] = run()
             print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
             options.results.write_text(one_row_per_line(results))
-    if all(name in results for name in parts(1.0)):
-        template = Template((HERE / "statistics.template.md").read_text())
+    if all(name in results for name in parts(Effort())):
         options.out.parent.mkdir(exist_ok=True)
-        options.out.write_text(template.substitute(tables(results), seed=SEED))
+        options.out.write_text(document(results))
+
+
+def document(results: dict[str, Any]) -> str:
+    """The text of docs/statistics.md."""
+    template = Template((HERE / "statistics.template.md").read_text())
+    return template.substitute(tables(results), seed=SEED)
 
 
 if __name__ == "__main__":

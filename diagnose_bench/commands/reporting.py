@@ -71,6 +71,14 @@ def score(
         Path | None,
         typer.Option(metavar="OUT", help="Rows only: write one row per trial to this Parquet file."),
     ] = None,
+    details: Annotated[
+        bool | None,
+        typer.Option(
+            "--details/--no-details",
+            help="Rows only: list every trial in the scorecards (default), or leave the lists out.",
+            show_default=False,
+        ),
+    ] = None,
     format_: FormatOption = Format.TEXT,
 ) -> None:
     """Score a run, or a file of rows, against the ground truth.
@@ -87,9 +95,20 @@ def score(
     """
     if not run.is_dir():
         _score_file(
-            run, suite, truth, profile, exclude, interval, seed, planned_repeats, out, trials, format_
+            run,
+            suite,
+            truth,
+            profile,
+            exclude,
+            interval,
+            seed,
+            planned_repeats,
+            out,
+            trials,
+            details is not False,
+            format_,
         )
-    given = {"--planned-repeats": planned_repeats, "--out": out, "--trials": trials}
+    given = {"--planned-repeats": planned_repeats, "--out": out, "--trials": trials, "--details": details}
     if beyond := [name for name, value in given.items() if value is not None]:
         raise UsageError(f"{beyond[0]}: is for files of rows, and {run} is a folder. Leave it out.")
     from diagnose_bench.grading import score_run
@@ -126,6 +145,7 @@ def _score_file(
     planned_repeats: int | None,
     out: Path | None,
     trials: Path | None,
+    details: bool,
     format_: Format,
 ) -> NoReturn:
     if not file.exists():
@@ -148,6 +168,7 @@ def _score_file(
         planned_repeats=planned_repeats,
         out=out,
         trials=trials,
+        details=details,
     )
     for note in found.notes():
         say(note)

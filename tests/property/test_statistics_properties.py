@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import scoring
-from scoring.half_atom import half_atom_law
+from scoring.half_atom import score_law
 
 grades = st.sampled_from([0.0, 0.2, 0.25, 1 / 3, 0.5, 2 / 3, 0.75, 1.0]) | st.floats(0.0, 1.0)
 scenario_scores = st.lists(grades, min_size=1, max_size=25)
@@ -92,7 +92,7 @@ def test_each_unit_as_its_own_family_changes_nothing(scores: list[float]) -> Non
 
 @given(scenario_scores, st.floats(0.001, 0.999))
 def test_quantile_and_cdf_are_inverse(scores: list[float], p: float) -> None:
-    law = half_atom_law(np.array(scores), np.ones(len(scores)))
+    law = score_law(np.array(scores), np.ones(len(scores)))
     x = law.quantile(p)
     # Between neighbouring floats the law may climb steeply; the quantile is right when p lies between.
     assert law.cdf(x - 1e-9) - 1e-9 <= p <= law.cdf(x + 1e-9) + 1e-9

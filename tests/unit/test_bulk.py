@@ -12,13 +12,15 @@ import pytest
 from typer.testing import CliRunner
 from unit.sample_runs import truth_of, write_suite
 
-from diagnose_bench import bulk_reading
+from diagnose_bench import bulk_files, bulk_reading
 from diagnose_bench.bulk import BulkResult, score_file
 from diagnose_bench.cli import app
 from diagnose_bench.errors import DiagnoseBenchError, UsageError
+from diagnose_bench.files import canonical_json
 from diagnose_bench.grading import score_run
 from diagnose_bench.importers.diagnoses import import_diagnoses
 from diagnose_bench.outcome import Profile
+from diagnose_bench.scorecard import load_scorecard
 from diagnose_bench.suite import load_suite
 
 TRUTHS = {
@@ -37,7 +39,7 @@ def suite(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["one by one", "by columns"])
 def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both readers; the one for large files lists no submissions."""
+    """Both readers; the one for large files keeps no rows, and reads them again for the scorecards."""
     if request.param == "by columns":
         monkeypatch.setattr(bulk_reading, "DETAILED_BYTES", -1)
     return str(request.param)
@@ -102,9 +104,58 @@ def test_bulk_equals_import_and_score(suite: Path, tmp_path: Path, reader: str, 
     expected = score_run(run, profile=profile).to_dict()
     found = scorecard(result)
     assert without_lists(found) == without_lists(json.loads(json.dumps(expected)))
-    if result.is_detailed:
-        assert found["scenarios"] == json.loads(json.dumps(expected["scenarios"]))
-    assert result.is_detailed == (reader == "one by one")
+    assert found["scenarios"] == json.loads(json.dumps(expected["scenarios"]))
+
+
+def test_scorecards_are_the_canonical_text_of_their_model(suite: Path, tmp_path: Path, reader: str) -> None:
+    odd = [
+        row(agent="b\u00e9", text="{}"),
+        row(repeat=2, text='["a\\u2028\\ud83d\\ude00", "shop/Deployment/cart",]'),
+    ]
+    result = score_file(write_rows(tmp_path / "rows.jsonl", [*MIXED_ROWS, *odd]), str(suite))
+    for agent in result.agents:
+        text = agent.path.read_bytes()
+        assert text == canonical_json(load_scorecard(agent.path).to_dict()) + b"\n"
+        assert all(len(one["trials"]) == 8 for one in json.loads(text)["scenarios"])
+
+
+def test_a_parquet_file_lists_its_trials_as_its_lines_do(suite: Path, tmp_path: Path, reader: str) -> None:
+    import duckdb
+
+    rows = [row(repeat=n, entities=[CART, "Nothing/at-all"][:n]) for n in (1, 2)]
+    lines = write_rows(tmp_path / "rows.jsonl", rows)
+    duckdb.sql(f"COPY (FROM read_json('{lines}')) TO '{tmp_path / 'rows.parquet'}' (FORMAT parquet)")
+    cards = [scorecard(score_file(tmp_path / name, str(suite))) for name in ("rows.jsonl", "rows.parquet")]
+    assert cards[0]["scenarios"] == cards[1]["scenarios"]
+    assert [one["raw"] for one in cards[1]["scenarios"][0]["trials"][1]["entities"]] == [
+        CART,
+        "Nothing/at-all",
+    ]
+
+
+def test_lists_of_trials_can_be_left_out(suite: Path, tmp_path: Path, reader: str) -> None:
+    file = write_rows(tmp_path / "rows.jsonl", MIXED_ROWS)
+    full = scorecard(score_file(file, str(suite)))
+    result = score_file(file, str(suite), details=False)
+    assert scorecard(result) == {**full, "scenarios": [{**one, "trials": []} for one in full["scenarios"]]}
+    assert "list no trials" in " ".join(result.notes())
+
+
+def test_a_file_that_changes_while_it_is_read_is_a_clear_message(
+    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_reading, "DETAILED_BYTES", -1)
+    file = write_rows(tmp_path / "rows.jsonl", [row(), row(repeat=2)])
+    read = bulk_reading.Reading.read
+
+    def read_then_change(reading: bulk_reading.Reading) -> None:
+        read(reading)
+        file.write_bytes(b"x" * file.stat().st_size)
+
+    monkeypatch.setattr(bulk_reading.Reading, "read", read_then_change)
+    with pytest.raises(UsageError, match="line 1 has changed while the file was read"):
+        score_file(file, str(suite))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ground_truth", "rows.jsonl", "snapshots"]
 
 
 def test_each_agent_gets_its_scorecard_over_one_plan(suite: Path, tmp_path: Path, reader: str) -> None:
@@ -368,11 +419,11 @@ def test_nothing_half_written_is_left_when_the_disk_is_full(
 ) -> None:
     file = write_rows(tmp_path / "rows.jsonl", [row(), row(agent="b")])
     before = sorted(path.name for path in tmp_path.iterdir())
-    real = Path.write_bytes
+    real = bulk_files.write_parts
     monkeypatch.setattr(
-        Path,
-        "write_bytes",
-        lambda path, data: real(path, data) if path.name != "b.json" else real(Path("/dev/full"), data),
+        bulk_files,
+        "write_parts",
+        lambda path, parts: real(path if path.name != "b.json" else Path("/dev/full"), parts),
     )
     with pytest.raises(DiagnoseBenchError, match="cannot write: No space left"):
         score_file(file, str(suite), trials=tmp_path / "t.parquet")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
-from diagnose_bench import bulk_columns
 from diagnose_bench.bulk_columns import ColumnReader
+from diagnose_bench.bulk_strings import Bytes, StringNumbers
 
 SCENARIOS = {"s1": 0, "s2": 1}
 
@@ -34,10 +33,8 @@ def names() -> Names:
 
 
 @pytest.fixture
-def reader(names: Names) -> Iterator[ColumnReader]:
-    opened = ColumnReader(names.agent, lambda text: SCENARIOS.get(text, -1), names.name)
-    yield opened
-    opened.close()
+def reader(names: Names) -> ColumnReader:
+    return ColumnReader(names.agent, lambda text: SCENARIOS.get(text, -1), names.name)
 
 
 def line(**changes: object) -> bytes:
@@ -50,7 +47,6 @@ def test_ordinary_rows_are_all_plain(reader: ColumnReader, names: Names) -> None
         line(repeat=n % 900 + 1, agent=f"agent {n % 7}", entities=[f"é{n % 50}", "x"]) for n in range(5000)
     ]
     found = reader.read(b"".join(rows), 1000)
-    assert found is not None
     assert found.lines.tolist() == list(range(5000))
     assert found.repeats.tolist() == [n % 900 + 1 for n in range(5000)]
     assert found.agents.tolist() == [names.agents[f"agent {n % 7}"] for n in range(5000)]
@@ -67,8 +63,21 @@ def test_ordinary_rows_are_all_plain(reader: ColumnReader, names: Names) -> None
         line(scenario_id=1),
         line(agent=None),
         line(model="m"),
-        line(entities=["a:b"]),
-        line(entities=["a,b"]),
+        line(entities=['a"b']),
+        line(entities=["a\\b"]),
+        line().replace(b'"y"', b'"\xff"'),
+        line().replace(b'"y"', b'"a\tb"'),
+        line().replace(b'"y"', b'"\\x"'),
+        line().replace(b'"repeat": 1', b'"repeat": 01'),
+        line().replace(b'"repeat": 1', b'"repeat": 1.0'),
+        line().replace(b'"repeat": 1', b'"repeat": 1e0'),
+        line().replace(b'"repeat": 1', b'"repeat": 12345678901'),
+        line().replace(b'"a"', b'"a": "b"'),
+        line().replace(b'"a", ', b'"a" '),
+        line().replace(b"[", b"[["),
+        line().replace(b'["x", ', b'["x" "z", '),
+        line().replace(b"}", b"} x"),
+        line().replace(b'{"', b'{{"'),
         line(entities=["a", 1]),
         line(entities=["a", None]),
         line(entities="a"),
@@ -86,7 +95,6 @@ def test_a_row_that_needs_a_second_look_is_left_out_and_the_others_are_not(
     reader: ColumnReader, odd: bytes
 ) -> None:
     found = reader.read(line() + odd + line(entities=[]), 1000)
-    assert found is not None
     assert found.lines.tolist() == [0, 2]
     assert found.offsets.tolist() == [0, 3, 3]
 
@@ -95,20 +103,64 @@ def test_one_missing_key_is_not_made_up_for_by_one_too_many(reader: ColumnReader
     without = b'{"scenario_id": "s1", "repeat": 1, "entities": []}\n'
     twice = b'{"agent": "a", "agent": "a", "scenario_id": "s1", "repeat": 1, "entities": []}\n'
     found = reader.read(without + twice + line(), 1000)
-    assert found is not None
     assert found.lines.tolist() == [2]
 
 
-def test_texts_with_one_hash_are_not_taken_for_one_another(
-    reader: ColumnReader, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "plain",
+    [
+        line(entities=["a:b", "a,b", "]}", "{", "é", "\U0001f600"]),
+        b'{"repeat":7,"entities":["x"],"scenario_id":"s2","agent":"a"}\n',
+        b'{"entities": ["x", "y"], "agent": "a", "scenario_id": "s2", "repeat": 999}\r\n',
+        b'{"entities": [], "agent": "a", "repeat": 1, "scenario_id": "s2"}\n',
+        b'{"agent": "a", "repeat": 1, "scenario_id": "s2", "entities": []}\n',
+        line(entities=["x" * 1000, "x" * 1000 + "y"]),
+        line(entities=[""]),
+    ],
+)
+def test_whatever_the_order_and_the_spaces_a_row_reads_as_json_does(
+    reader: ColumnReader, names: Names, plain: bytes
+) -> None:
+    found = reader.read(line() + plain + line(entities=[]), 1000)
+    row = json.loads(plain)
+    assert found.lines.tolist() == [0, 1, 2]
+    assert found.agents.tolist() == [names.agents[row["agent"]]] * 3
+    assert (found.scenarios[1], found.repeats[1]) == (SCENARIOS[row["scenario_id"]], row["repeat"])
+    own = found.names[found.offsets[1] : found.offsets[2]].tolist()
+    assert own == [names.known[SCENARIOS[row["scenario_id"]], name] for name in row["entities"]]
+
+
+def test_strings_with_one_hash_are_not_taken_for_one_another(
+    reader: ColumnReader, names: Names, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        bulk_columns,
-        "_spread",
-        lambda hashes, distinct, numbers: spread(hashes & np.uint64(1), distinct & np.uint64(1), numbers),
+        StringNumbers, "_hash", lambda self, parts, lengths, salts: np.zeros(lengths.size, dtype=np.uint64)
     )
-    rows = line(entities=[f"n{n}" for n in range(100)])
-    assert reader.read(rows, 1000) is None
+    texts = [f"n{n % 30:0{1 + n % 20}}" for n in range(100)]
+    found = reader.read(line(entities=texts) + line(scenario_id="s2", entities=texts), 1000)
+    assert found.lines.tolist() == [0, 1]
+    assert found.names.tolist() == [names.known[scenario, text] for scenario in (0, 1) for text in texts]
 
 
-spread = bulk_columns._spread
+def test_names_with_one_hash_have_their_own_numbers() -> None:
+    asked: list[tuple[int, bytes]] = []
+
+    def number(salt: int, text: bytes) -> int:
+        asked.append((salt, text))
+        return 10 * salt + len(text)
+
+    known = StringNumbers(number)
+    known._hash = lambda parts, lengths, salts: np.zeros(lengths.size, dtype=np.uint64)  # type: ignore[method-assign]
+    data = b"abcdefghijklmnop"
+    starts, lengths = np.array([0, 1, 0, 4]), np.array([3, 12, 3, 3])
+    found = known.of(Bytes(data), starts, lengths, np.array([0, 0, 1, 0]))
+    assert found.tolist() == [3, 12, 13, 3]
+    assert set(asked) == {(0, b"abc"), (0, b"bcdefghijklm"), (1, b"abc"), (0, b"efg")}
+
+
+def test_words_that_begin_anywhere_are_those_of_the_bytes() -> None:
+    data = bytes(range(1, 60))
+    run = Bytes(data).words(np.arange(len(data) - 16))
+    for number in (0, 8):
+        expected = [int.from_bytes(data[at + number :][:8], "little") for at in range(len(data) - 16)]
+        assert run.next().tolist() == expected

@@ -1,6 +1,7 @@
 """Comparisons against written-out arithmetic and scipy."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import pytest
 from scipy import stats
 from unit.scored_runs import SCORES, ids_of, scored, suite_of
 
-from diagnose_bench import bulk_reading
 from diagnose_bench.bulk import score_file
 from diagnose_bench.comparison import ComparedPair, Comparison, Decision, compare_runs
 from diagnose_bench.comparison_false_alarms import false_alarms
@@ -268,6 +268,27 @@ def test_families_are_the_units_and_are_left_out_in_turn(tmp_path: Path) -> None
     assert "Leave one family out" in comparison_text(comparison)
 
 
+def test_few_families_can_never_be_told_apart_and_it_says_so(tmp_path: Path) -> None:
+    # Ten scenarios that all lose everything, but only two families: 2^(1-2) is the smallest p there is.
+    found = compare_runs(two(tmp_path, [[1, 1]] * 10, [[0, 0]] * 10, families=["dns"] * 5 + ["cpu"] * 5))
+    pair = only(found)
+    text = comparison_text(found)
+    assert pair.p_value == 0.5
+    assert (pair.decision, found.exit_code()) == (Decision.UNDECIDED, 3)
+    assert math.isnan(pair.minimum_detectable)
+    assert "with 10 scenarios x 2 repeats in 2 families, which are the independent units" in text
+    assert "at least 6 families are needed. Only more families can" in text
+    document = found.to_dict()
+    assert (document["n_units"], document["unit"], document["fewest_units"]) == (2, "family", 6)
+    assert document["comparisons"][0]["minimum_detectable"] is None
+
+
+def test_few_scenarios_can_never_be_told_apart_and_it_says_so(tmp_path: Path) -> None:
+    found = compare_runs(two(tmp_path, [[1, 1]] * 5, [[0, 0]] * 5))
+    assert "With 5 scenarios as independent units no difference can ever" in comparison_text(found)
+    assert "More scenarios can, not more repeats" in comparison_text(found)
+
+
 def test_scenarios_without_families_have_no_family_table(tmp_path: Path) -> None:
     comparison = compare_runs(two(tmp_path, BEFORE, AFTER))
     assert comparison.winners is None
@@ -323,9 +344,8 @@ def test_one_repeat_cannot_be_split(tmp_path: Path) -> None:
         false_alarms(run, n_draws=0)
 
 
-def bulk_cards(root: Path, monkeypatch: pytest.MonkeyPatch, tables: dict[str, Any]) -> list[Path]:
-    """Scorecards of agents in one file of rows that is taken for a large one."""
-    monkeypatch.setattr(bulk_reading, "DETAILED_BYTES", -1)
+def bulk_cards(root: Path, tables: dict[str, Any]) -> list[Path]:
+    """Scorecards of agents in one file of rows, without lists of trials."""
     n_scenarios = len(next(iter(tables.values())))
     rows = [
         {"agent": agent, "scenario_id": one, "repeat": repeat, "entities": SCORES[score]}
@@ -337,13 +357,13 @@ def bulk_cards(root: Path, monkeypatch: pytest.MonkeyPatch, tables: dict[str, An
     file = root / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     suite = suite_of(root, n_scenarios)
-    return [agent.path for agent in score_file(file, str(suite)).agents]
+    return [agent.path for agent in score_file(file, str(suite), details=False).agents]
 
 
 def test_cards_without_trials_are_compared_by_scenario_and_say_what_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    cards = bulk_cards(tmp_path / "bulk", monkeypatch, {"after": AFTER, "before": BEFORE})
+    cards = bulk_cards(tmp_path / "bulk", {"after": AFTER, "before": BEFORE})
     found = compare_runs([cards[1], cards[0]])
     expected = only(compare_runs(two(tmp_path / "runs", BEFORE, AFTER)))
     pair = only(found)
@@ -360,9 +380,9 @@ def test_cards_without_trials_are_compared_by_scenario_and_say_what_is_missing(
 
 
 def test_a_card_without_trials_beside_a_run_blames_nobody_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    (card,) = bulk_cards(tmp_path / "bulk", monkeypatch, {"before": [[1]] * 8})
+    (card,) = bulk_cards(tmp_path / "bulk", {"before": [[1]] * 8})
     run = scored(tmp_path / "after", suite_of(tmp_path / "again", 8), [[0]] * 8)
     signatures = [parse_signature(load_scorecard(path).signature) for path in (card, run)]
     differing = [name for name in signatures[0] if signatures[0][name] != signatures[1].get(name)]
@@ -373,9 +393,7 @@ def test_a_card_without_trials_beside_a_run_blames_nobody_anew(
 
 
 @pytest.mark.parametrize("ask", [false_alarms, lambda card: plan_design(PlanRequest(between_sd=0.2), [card])])
-def test_what_needs_trials_refuses_a_card_without_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: Callable[[Path], object]
-) -> None:
-    (card,) = bulk_cards(tmp_path, monkeypatch, {"before": BEFORE})
+def test_what_needs_trials_refuses_a_card_without_them(tmp_path: Path, ask: Callable[[Path], object]) -> None:
+    (card,) = bulk_cards(tmp_path, {"before": BEFORE})
     with pytest.raises(UsageError, match="lists no trials"):
         ask(card)

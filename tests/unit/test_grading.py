@@ -95,8 +95,9 @@ def test_headline_is_the_mean_over_scenarios_of_the_mean_over_repeats(tmp_path: 
     assert low < 19 / 36 < high
     assert scorecard.headline.method == (
         "mean over 3 scenarios of the mean over 2 planned repeats; interval at level 0.95 for the mean score "
-        "over scenarios like these: Bayesian bootstrap with half an atom at each bound of the score, exact "
-        "quadrature; unit: scenario, n = 3"
+        "over scenarios like these: Bayesian bootstrap with half an atom at each bound of the score, to "
+        "which scores between them lend 1.5 / (n + 1) of their weight, exact quadrature; "
+        "unit: scenario, n = 3"
     )
 
 

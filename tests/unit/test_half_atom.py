@@ -7,7 +7,7 @@ import pytest
 import scipy.integrate
 import scipy.stats
 
-from scoring.half_atom import DirichletRatio, half_atom_law, merged
+from scoring.half_atom import DirichletRatio, half_atom_law, merged, score_law
 
 
 def law_of(values: list[float]) -> DirichletRatio:
@@ -82,6 +82,20 @@ def test_one_atom_is_a_point() -> None:
 def test_outside_of_the_atoms_nothing_is_left() -> None:
     law = law_of([0.2, 0.4])
     assert (law.cdf(-0.1), law.cdf(0.0), law.cdf(1.0), law.cdf(1.1)) == (0.0, 0.0, 1.0, 1.0)
+
+
+def test_scores_of_zero_and_one_lend_nothing() -> None:
+    scores, sizes = np.array([1.0, 0.0, 0.0, 1.0, 1.0]), np.ones(5)
+    plain, lending = half_atom_law(scores, sizes), score_law(scores, sizes)
+    np.testing.assert_array_equal(plain.weights, lending.weights)
+    assert lending.quantile(0.975) == plain.quantile(0.975)
+
+
+def test_the_mean_of_the_law_stays_where_it_is() -> None:
+    scores, sizes = np.array([0.3, 0.9, 0.0, 1.0]), np.array([0.5, 1.5, 1.0, 1.0])
+    plain, lending = half_atom_law(scores, sizes), score_law(scores, sizes)
+    assert lending.weights @ lending.above == pytest.approx(plain.weights @ plain.above)
+    assert lending.weights @ lending.below == pytest.approx(plain.weights @ plain.below)
 
 
 def test_bounds_can_be_those_of_a_difference() -> None:

@@ -32,6 +32,18 @@ def test_default_on_binary_scores_is_the_interval_of_jeffreys() -> None:
     assert ends(mean_interval([1.0] * 7 + [0.0] * 13)) == pytest.approx(expected, abs=1e-10)
 
 
+def test_scores_between_the_bounds_lend_to_them() -> None:
+    # 1.5 / 5 of the weight of .5 and of .2 goes to the bounds in their ratio: .15 + .06 to 1, .15 + .24 to 0.
+    parts = np.random.default_rng(4).dirichlet([1.0, 1.0, 0.7, 0.7, 0.5 + 0.21, 0.5 + 0.39], 1_000_000)
+    expected = np.quantile(parts @ [1.0, 0.0, 0.5, 0.2, 1.0, 0.0], [0.025, 0.975])
+    assert ends(mean_interval([1.0, 0.0, 0.5, 0.2])) == pytest.approx(expected, abs=2e-3)
+
+
+def test_a_lone_half_point_among_zeros_reaches_the_mean_of_its_model() -> None:
+    # The cell of the coverage study that decided: without the loan the upper end is .1490, the mean .1501.
+    assert mean_interval([0.5] + [0.0] * 19).high > 0.1502
+
+
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 def test_t_against_scipy(level: float) -> None:
     result = scipy.stats.ttest_1samp(SCORES, 0.0).confidence_interval(level)
@@ -61,9 +73,10 @@ def test_families_of_different_sizes_keep_the_mean_over_scenarios() -> None:
 
 
 def test_families_against_draws() -> None:
-    # Units weigh as many scenarios as they have (3 and 1, mean 2), half atoms the mean size.
-    values, sizes = np.array([1.0, 0.25, 0.0, 1.0]), np.array([3.0, 1.0, 2.0, 2.0])
-    parts = np.random.default_rng(2).dirichlet([1.0, 1.0, 0.5, 0.5], 1_000_000) * sizes
+    # Units weigh as many scenarios as they have (3 and 1, mean 2), half atoms the mean size. The score of 1/4
+    # lends 1.5 / 3 of its weight at its own size: a quarter of that to 1 and three quarters to 0.
+    values, sizes = np.array([1.0, 0.25, 1.0, 0.0, 0.0, 1.0]), np.array([3.0, 1.0, 1.0, 1.0, 2.0, 2.0])
+    parts = np.random.default_rng(2).dirichlet([1.0, 0.5, 0.125, 0.375, 0.5, 0.5], 1_000_000) * sizes
     expected = np.quantile(parts @ values / parts.sum(axis=1), [0.025, 0.975])
     interval = mean_interval([1.0, 1.0, 1.0, 0.25], family_of=[0, 0, 0, 1])
     assert ends(interval) == pytest.approx(expected, abs=2e-3)

@@ -29,8 +29,11 @@ def test_against_one_number_the_lift_is_the_shifted_headline() -> None:
 
 
 def test_lift_against_draws() -> None:
-    scores, blind = np.array([*SCORES, 0.0, 1.0]), np.array([*BLIND, 0.25, 0.25])
-    parts = np.random.default_rng(3).dirichlet([1.0] * 8 + [0.5, 0.5], 1_000_000)
+    # Scores of 1/2, 1/3 and 1/2 (blind 0) lend 1.5 / 9 of their weight: 4/3 sixths to 1, 5/3 sixths to 0.
+    scores = np.array([*SCORES, 0.0, 1.0, 1.0, 0.0])
+    blind = np.array([*BLIND, 0.25, 0.25, 0.0, 0.0])
+    weights = [1.0 if score in (0.0, 1.0) else 5 / 6 for score in SCORES] + [0.5, 0.5, 4 / 18, 5 / 18]
+    parts = np.random.default_rng(3).dirichlet(weights, 1_000_000)
     difference = np.quantile(parts @ (scores - blind), [0.025, 0.975])
     share = np.quantile(parts @ (scores - blind) / (parts @ (1 - blind)), [0.025, 0.975])
     result = scoring.lift_over_blind(SCORES, BLIND)

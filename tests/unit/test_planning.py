@@ -127,9 +127,36 @@ def test_number_beyond_all_use_is_said_not_raised() -> None:
     assert "too many" in plan_text(plan)
 
 
-def test_families_are_warned_about(tmp_path: Path) -> None:
+def test_two_families_can_never_show_a_difference_and_it_says_so(tmp_path: Path) -> None:
     plan = plan_design(PlanRequest(), runs(tmp_path, families=["dns"] * 4 + ["cpu"] * 3))
-    assert any("2 families" in note for note in plan.notes)
+    text = plan_text(plan)
+    assert plan.detectable == ()
+    assert plan.is_blind
+    assert "What there is can detect nothing" in text
+    assert "7 scenarios of these runs belong to 2 families" in text
+    assert "Only more families help" in text
+
+
+def test_families_are_what_a_plan_counts(tmp_path: Path) -> None:
+    # Fourteen scenarios in seven families of two that are alike: what one family shows is one number.
+    before = [[1, 0], [1, 0], [0, 0], [0, 0], [1, 1], [1, 1], [0, 1]] * 2
+    after = [[1, 1], [0, 0], [0, 1], [0, 0], [1, 1], [1, 0], [1, 1]] * 2
+    suite = suite_of(tmp_path / "suite", 14, [*"abcdefg"] * 2)
+    paths = [scored(tmp_path / name, suite, table) for name, table in (("one", before), ("two", after))]
+    plan = plan_design(PlanRequest(), paths)
+    alone = suite_of(tmp_path / "alone", 7)
+    halves = [
+        scored(tmp_path / name, alone, table[:7]) for name, table in (("three", before), ("four", after))
+    ]
+    expected = plan_design(PlanRequest(), halves)
+    assert (plan.spread.unit, plan.spread.scenarios_per_unit) == ("family", 2.0)
+    assert plan.spread.between_sd == pytest.approx(expected.spread.between_sd)
+    assert [row.n_units for row in plan.rows] == [row.n_scenarios for row in expected.rows]
+    assert [row.n_scenarios for row in plan.rows] == [2 * (row.n_units or 0) for row in plan.rows]
+    assert (plan.detectable[0].n_units, plan.detectable[0].n_scenarios) == (7, 14)
+    assert plan.detectable[0].difference == pytest.approx(expected.detectable[0].difference)
+    assert "14 scenarios x 2 repeats in 7 families" in plan_text(plan)
+    assert "n counts families" in plan.method
 
 
 @pytest.mark.parametrize(
