@@ -10,6 +10,7 @@ import json
 import math
 import re
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urljoin
@@ -144,6 +145,9 @@ class HostedAgent:
             report.answered = "callback"
             while not session.wait_over(_LONGEST_POLL_S):
                 pass
+            # Nothing tells that such an agent has ended, and it may still hand in a better diagnosis.
+            while session.grace_left_s() > 0:
+                time.sleep(_STEP_S)
             return
         report.answered = "poll"
         self._poll(session, self._status_place(place if place is not None else answer.location), answer)

@@ -70,7 +70,8 @@ class HostedTrial:
     def answer(self, name: str, body: bytes) -> Reply:
         """Answer one call; ``name`` is one of task, run_command, submit."""
         with self._working() as session:
-            if session is None or session.is_over():
+            may_better = session is not None and name == "submit" and session.grace_left_s() > 0
+            if session is None or (session.is_over() and not may_better):
                 return 410, _GONE
             if name == "task":
                 return 200, {"task": self.task, "time_left_s": session.time_left_s()}
@@ -112,6 +113,6 @@ class HostedTrial:
 def _submit(session: TrialSession, body: bytes) -> Reply:
     reply = session.submit(body)
     status = 200 if reply.accepted else 413 if len(body) >= MAX_SUBMISSION else 422
-    if not reply.accepted and session.is_over():
+    if not reply.accepted and session.is_over() and not session.grace_left_s():
         status = 410
     return status, {"accepted": reply.accepted, "message": reply.message}

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from diagnose_bench.trial_session import Session
 
 _LAST_PORT = 65535
+STDIO_VARIABLE = "DIAGNOSE_BENCH_MCP_STDIO"
 
 
 class Transport(StrEnum):
@@ -42,8 +43,16 @@ def add_to(app: typer.Typer) -> None:
 
 def mcp(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", help="Id or number of a scenario of the suite.")
-    ],
+        str | None, typer.Argument(metavar="SCENARIO", help="Id or number of a scenario of the suite.")
+    ] = None,
+    trial: Annotated[
+        bool,
+        typer.Option(
+            "--trial",
+            help="Serve the trial that this program was started for, on standard streams, in place of a "
+            "SCENARIO; for clients that start their servers by a command line.",
+        ),
+    ] = False,
     suite: SuiteOption = BUNDLED_SUITE,
     transport: Annotated[
         Transport, typer.Option(help="Standard streams, or streamable HTTP on loopback with a token.")
@@ -69,6 +78,10 @@ def mcp(
 
     Example: diagnose-bench mcp scenario-001 --transport http
     """
+    if trial:
+        _serve_running_trial(scenario)
+    if scenario is None:
+        raise UsageError("mcp: name a SCENARIO of the suite, or inside of a trial give --trial.")
     from diagnose_bench.agents.mcp_client import require_mcp
     from diagnose_bench.records import PlannedTrial
     from diagnose_bench.run import RunOptions
@@ -136,6 +149,22 @@ def _ending_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _serve_running_trial(scenario: str | None) -> NoReturn:
+    """Become the bridge to the server of the trial that started the caller; nothing else is opened."""
+    if scenario is not None:
+        raise UsageError(f"mcp {scenario} --trial: a trial has one scenario. Leave {scenario} out.")
+    bridge = os.environ.get(STDIO_VARIABLE)
+    if not bridge:
+        raise UsageError(
+            f"mcp --trial: {STDIO_VARIABLE} is not set, so no trial started this program. "
+            "It is set for what \"run --agent 'mcp-client: COMMAND'\" starts."
+        )
+    try:
+        os.execv(bridge, [bridge])
+    except OSError as error:
+        raise UsageError(f"mcp --trial: {bridge}: {error.strerror}. The trial may be over.") from error
 
 
 def _serve(session: Session, transport: Transport, port: int) -> None:

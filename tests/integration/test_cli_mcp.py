@@ -165,3 +165,17 @@ def test_a_wrong_call_is_one_message(suite: Path, tmp_path: Path) -> None:
         port = other.getsockname()[1]
         words = ["mcp", "1", "--suite", suite, "--transport", "http", "--port", str(port)]
         assert "Address already in use. Give another port" in call(*words).refused()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name a SCENARIO of the suite, or inside of a trial give --trial"),
+        (["--trial"], "DIAGNOSE_BENCH_MCP_STDIO is not set, so no trial started this program"),
+        (["1", "--trial"], "a trial has one scenario. Leave 1 out"),
+    ],
+)
+def test_which_server_is_meant_must_be_said_in_one_way(words: list[str], said: str) -> None:
+    done = call("mcp", *words)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err

@@ -61,6 +61,29 @@ def test_the_example_diagnoses_the_bundled_suite_over_both_transports(tmp_path: 
     assert (record["n_commands"], record["n_turns"], record["observed"]) == (1, 1, True)
 
 
+def test_a_client_may_start_the_server_of_its_trial_by_our_own_command(suite: Path, tmp_path: Path) -> None:
+    agent = python(
+        tmp_path / "agent.py",
+        """
+        import asyncio, os, sys
+        from mcp import Client, StdioServerParameters
+
+        async def main():
+            words = ["-m", "diagnose_bench", "mcp", "--trial"]
+            server = StdioServerParameters(command=sys.executable, args=words, env=dict(os.environ))
+            async with Client(server) as client:
+                await client.call_tool("run_command", {"command": "ls /snapshot"})
+                await client.call_tool("submit_diagnosis", {"root_causes": []})
+
+        asyncio.run(main())
+        """,
+    )
+    done = run(suite, agent, tmp_path / "run")
+    assert done.code == 0, done.err
+    record = record_of(tmp_path / "run")
+    assert (record["outcome"], record["n_commands"]) == ("diagnosed", 1)
+
+
 def test_a_client_is_told_where_its_trial_is_and_nothing_of_it_is_kept(suite: Path, tmp_path: Path) -> None:
     agent = script(
         tmp_path / "agent.sh",
@@ -68,6 +91,8 @@ def test_a_client_is_told_where_its_trial_is_and_nothing_of_it_is_kept(suite: Pa
         env | grep ^DIAGNOSE_BENCH_ | sort >&2
         cat "$DIAGNOSE_BENCH_MCP_CONFIG" >&2
         stat -c %a "$DIAGNOSE_BENCH_MCP_CONFIG" >&2
+        token="Bearer $DIAGNOSE_BENCH_MCP_TOKEN"
+        grep -qF "\"$token\"" "$DIAGNOSE_BENCH_MCP_CONFIG" && echo "the token is in it" >&2
         printf '%s' '{"root_causes": []}' | "$DIAGNOSE_BENCH_SUBMIT" >&2
         """,
     )
@@ -81,7 +106,9 @@ def test_a_client_is_told_where_its_trial_is_and_nothing_of_it_is_kept(suite: Pa
     entry = config["mcpServers"]["diagnose-bench"]
     assert entry["type"] == "http"
     assert entry["url"] == given["DIAGNOSE_BENCH_MCP_URL"]
-    assert entry["headers"] == {"Authorization": f"Bearer {given['DIAGNOSE_BENCH_MCP_TOKEN']}"}
+    assert "the token is in it" in lines
+    # What the program prints goes to the disk without it.
+    assert entry["headers"]["Authorization"].startswith("Bearer [redacted:")
     assert not os.path.exists(given["DIAGNOSE_BENCH_MCP_CONFIG"])
     assert lines[-1] == "accepted"
 

@@ -231,7 +231,7 @@ def test_a_long_output_is_cut_and_says_how_to_page(trial: LiveTrial) -> None:
     assert [record.n_bytes for record in trial.commands()] == [50_000_000]
 
 
-def test_a_call_after_the_submission_is_told_that_the_trial_is_over(trial: LiveTrial) -> None:
+def test_after_the_submission_no_command_is_run_and_a_better_diagnosis_replaces_it(trial: LiveTrial) -> None:
     answers = asked(
         trial,
         ("submit_diagnosis", ANSWER),
@@ -240,11 +240,18 @@ def test_a_call_after_the_submission_is_told_that_the_trial_is_over(trial: LiveT
         ("submit_diagnosis", {"root_causes": []}),
     )
     assert answers[0] == ("accepted", False)
-    assert [failed for _, failed in answers[1:]] == [True] * 3
-    assert all("over" in text for text, _ in answers[1:3])
-    assert "already" in answers[3][0]
-    assert json.loads(trial.session.submission or b"") == ANSWER
+    assert [failed for _, failed in answers[1:]] == [True, True, False]
+    assert all("no more commands are run" in text for text, _ in answers[1:3])
+    assert json.loads(trial.session.submission or b"") == {"root_causes": []}
     assert trial.commands() == []
+
+
+def test_a_call_after_the_end_is_told_that_the_trial_is_over(trial: LiveTrial) -> None:
+    trial.session.close()
+    answers = asked(trial, ("run_command", {"command": "ls"}), ("submit_diagnosis", ANSWER))
+    assert [failed for _, failed in answers] == [True, True]
+    assert all("The trial is over" in text for text, _ in answers)
+    assert trial.session.submission is None
 
 
 def test_a_submission_of_the_wrong_form_is_told_what_is_wrong_and_no_more(trial: LiveTrial) -> None:
