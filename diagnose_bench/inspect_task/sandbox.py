@@ -33,7 +33,8 @@ from diagnose_bench.suite import load_suite, verify_scenario
 NAME = "diagnose-bench"
 _T = TypeVar("_T")
 _COMMAND_S = 120
-_CHUNK = 60_000
+_CHUNK = 96_000
+"""As base64 it fits into one command, which may have 128 KiB."""
 _READ = 3 << 20
 _LIMITS = replace(limits.Limits(), output_head=5 << 20, output_tail=5 << 20, max_command_s=3600.0)
 """Longer outputs than an agent's own are shown here: files are read through them, and Inspect cuts itself."""
