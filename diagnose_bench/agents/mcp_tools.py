@@ -17,7 +17,7 @@ from diagnose_bench.agents.base import TrialOver, TrialSession, is_seconds
 TASK_URI = "task://task.md"
 INSTRUCTIONS = (
     "One incident to diagnose. The resource `task` is the task. run_command is its shell, read_file reads a "
-    "part of a file, and submit_diagnosis hands in the diagnosis; the first accepted one is final."
+    "part of a file, and submit_diagnosis hands in the diagnosis, which ends the shell."
 )
 READ_BYTES = 30_000
 """Bytes of one page of a file: fewer than the sandbox shows, so that a page is never cut in its middle."""
@@ -87,7 +87,7 @@ TOOLS: dict[str, dict[str, Any]] = {
     "submit_diagnosis": {
         "description": (
             "Hand in the diagnosis. Answers `accepted`, or what is wrong with its form; never whether it is "
-            "right. The first accepted one is final. The empty list says that nothing is wrong."
+            "right. An accepted one ends the shell. The empty list says that nothing is wrong."
         ),
         "schema": {
             "type": "object",

@@ -61,7 +61,7 @@ def openapi_document(public_url: str) -> dict[str, Any]:
             "/submit": {
                 "post": {
                     "operationId": "submit",
-                    "summary": "Hand in the diagnosis; the first accepted one is final.",
+                    "summary": "Hand in the diagnosis; an accepted one ends the shell.",
                     "requestBody": {
                         "required": True,
                         "content": {
