@@ -118,7 +118,7 @@ def run_interactive(sandbox: Sandbox, *, stdin: int | None = None, stdout: int |
             _relay(process, source, target, master)
             code = process.wait()
             return code if code >= 0 else 128 - code
-        raise SandboxError(f"The backend {sandbox.backend} has no interactive shell.")
+        raise SandboxError(f"{sandbox.backend} has no interactive shell: give one command with -c.")
     finally:
         os.close(master)
         if slave >= 0:

@@ -23,6 +23,7 @@ from diagnose_bench.errors import (
 )
 from diagnose_bench.run import RunOptions, run_suite
 from diagnose_bench.sandbox import Limits, SnapshotStore, landlock_kernel, open_sandbox
+from diagnose_bench.sandbox.cgroup import delegated_folder
 from diagnose_bench.sandbox.extras import Extras
 from diagnose_bench.sandbox.landlock import outside_of
 from diagnose_bench.sandbox.self_check import choose, self_check
@@ -264,6 +265,7 @@ def test_backend_is_on_record(tmp_path, no_bubblewrap):
         "hides_names": True,
         "hides_processes": False,
         "shows_decoys": True,
+        "limits_by_cgroup": delegated_folder() is not None,
     }
     assert sandbox_label(summary.manifest.sandbox) == "landlock"
     assert any("weaker" in note for note in notes)
