@@ -17,7 +17,7 @@ from diagnose_bench.bulk_source import Block, read_lines, read_parquet
 from diagnose_bench.bulk_trials import BlockRows, TrialArray, TrialColumns, Trials, score_columns
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.grading_inputs import GradingInputs
-from diagnose_bench.importers.diagnoses import MOST_REPEATS
+from diagnose_bench.importers.diagnosis_sources import MOST_REPEATS
 from diagnose_bench.outcome import Outcome
 
 if TYPE_CHECKING:
