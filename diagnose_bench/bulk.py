@@ -1,7 +1,7 @@
 """Bulk scoring: a file of rows of any number of agents -> a scorecard each, without a run folder.
 
 Streams: a block of lines at a time becomes numbers, is scored and forgotten; what stays is one short record
-for each trial. Small files go through plain Python, large ones through DuckDB; both give the same numbers.
+for each trial. Small files are read row by row, large ones in columns; both give the same numbers.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from diagnose_bench.diagnosis import MAX_ENTITIES
 
 _LONGEST_LINE = 1 << 18
 _LONGEST_NUMBER = 9
-_NEWLINE, _RETURN, _SPACE, _QUOTE, _COMMA_BYTE, _ZERO = 10, 13, 32, 34, 44, 48
+_RETURN, _SPACE, _QUOTE, _COMMA_BYTE, _ZERO = 13, 32, 34, 44, 48
 _BACKSLASH, _BRACE, _BRACE_END = 92, 123, 125
 _KEYS = (b"agent", b"scenario_id", b"repeat", b"entities")
 _AGENT, _SCENARIO, _REPEAT, _ENTITIES = range(4)
@@ -81,7 +81,7 @@ class ColumnReader:
         """Forget the numbers of names."""
         self._names.forget()
 
-    def read(self, data: bytes, highest_repeat: int) -> PlainRows:
+    def read(self, data: bytes, highest_repeat: int, edges: tuple[Integers, Integers]) -> PlainRows:
         """The plain rows of a block.
 
         Parameters
@@ -90,10 +90,11 @@ class ColumnReader:
             Whole lines.
         highest_repeat : int
             Rows with a repeat above it need a closer look.
+        edges : tuple of ndarray
+            Where each line begins and where it ends.
         """
         flat = np.frombuffer(data, dtype=np.uint8)
-        ends = np.flatnonzero(flat == _NEWLINE)
-        starts = np.concatenate([[0], ends[:-1] + 1])
+        starts, ends = edges
         # A line break of two characters is one.
         stops = ends - ((ends > starts) & (flat[ends - 1] == _RETURN))
         quotes = np.flatnonzero(flat == _QUOTE)

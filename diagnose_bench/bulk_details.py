@@ -83,7 +83,7 @@ def scorecard_text(
                 yield canonical_json(scenario)
                 continue
             del scenario["trials"]
-            yield from _spliced(scenario, "trials", [trials.of(index).encode("utf-8", "surrogatepass")])
+            yield from _spliced(scenario, "trials", trials.of(index))
 
     yield from _spliced(whole, "scenarios", each())
     yield b"\n"
@@ -203,8 +203,8 @@ class _Trials:
         self._rows = rows[order]
         self._edges = np.searchsorted(place[order], np.arange(len(graded.scenario_ids) + 1)).tolist()
 
-    def of(self, index: int) -> str:
-        """The trials of a scenario, without the brackets of the list."""
+    def of(self, index: int) -> Iterator[bytes]:
+        """The trials of a scenario one by one, without the brackets of the list."""
         graded = self._graded
         names = self._pieces.of(graded, graded.scenario_ids[index])
         rows = self._rows[self._edges[index] : self._edges[index + 1]]
@@ -214,13 +214,12 @@ class _Trials:
                 *(rows[key].tolist() for key in ("repeat", "line", "at", "size")), strict=True
             )
         }
-        texts = []
         for repeat in range(1, graded.n_repeats + 1):
             place = by_repeat.get(repeat)
             row = _NO_DIAGNOSIS if place is None else self._source.row(*place)
             reason = row.reason if place is None else row.reason or f"Imported from line {place[0]}."
-            texts.append(self._trial(index, repeat, row, reason, names))
-        return ",".join(texts)
+            text = self._trial(index, repeat, row, reason, names)
+            yield (text if repeat == 1 else f",{text}").encode("utf-8", "surrogatepass")
 
     def _trial(self, index: int, repeat: int, row: Row, reason: str, names: _Names | None) -> str:
         place = repeat - 1

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,8 +51,6 @@ def staged(*targets: Path) -> Iterator[dict[Path, Path]]:
     DiagnoseBenchError
         Something cannot be written; the targets are as they were.
     """
-    from diagnose_bench.sandbox.removal import remove_tree
-
     suffix = secrets.token_hex(4)
     places = {target: target.parent / f".{target.name}.{suffix}.tmp" for target in targets}
     try:
@@ -64,7 +63,7 @@ def staged(*targets: Path) -> Iterator[dict[Path, Path]]:
     finally:
         for place in places.values():
             if place.is_dir():
-                remove_tree(place)
+                shutil.rmtree(place, ignore_errors=True)
             else:
                 with contextlib.suppress(FileNotFoundError):
                     place.unlink()
@@ -96,14 +95,12 @@ def check_out(folder: Path) -> None:
 
 def publish_folder(staging: Path, folder: Path) -> None:
     """Put a folder in place of the one that is there."""
-    from diagnose_bench.sandbox.removal import remove_tree
-
     old = staging.with_suffix(".old")
     if folder.exists():
         os.rename(folder, old)
     os.rename(staging, folder)
     if old.exists():
-        remove_tree(old)
+        shutil.rmtree(old)
 
 
 def write_document(path: Path, value: Any) -> None:

@@ -17,7 +17,7 @@ from diagnose_bench.bulk_source import Block, read_lines, read_parquet
 from diagnose_bench.bulk_trials import BlockRows, TrialArray, TrialColumns, Trials, score_columns
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.grading_inputs import GradingInputs
-from diagnose_bench.importers.diagnoses import MOST_REPEATS
+from diagnose_bench.importers.diagnosis_sources import MOST_REPEATS
 from diagnose_bench.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Reading:
                 rows = self._one_by_one(block) if reader is None else self._by_columns(block, reader)
                 found = score_columns(rows, self.names.table(), self.root_causes())
                 if found.size:
-                    starts, ends = block.edges()
+                    starts, ends = block.edges
                     places = found["line"] - block.first
                     found["at"], found["size"] = block.at + starts[places], (ends - starts)[places]
                 self.trials.add(found)
@@ -148,7 +148,7 @@ class Reading:
     def _by_columns(self, block: Block, reader: ColumnReader) -> TrialColumns:
         if block.too_long:
             return self._one_by_one(block)
-        plain = reader.read(block.data, self._highest_repeat())
+        plain = reader.read(block.data, self._highest_repeat(), block.edges)
         self.n_rows += plain.lines.size
         others = np.ones(block.n_lines(), dtype=np.bool_)
         others[plain.lines] = False

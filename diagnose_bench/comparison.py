@@ -68,6 +68,7 @@ class ComparedPair:
     minimum_detectable: float
     """True difference that this design calls with the power of the settings; NaN where no spread shows it, or
     where so few units can never be significant."""
+    minimum_detectable_method: str
     scenarios: tuple[ScenarioChange, ...]
     families: FamilyDifference | None
 
@@ -132,6 +133,9 @@ class Comparison:
             "allowed": json_value(paired.allowed),
             "versions": json_value(paired.versions),
             "n_scenarios": len(paired.scenario_ids),
+            "mean_method": "mean of the scenario means over the common scenarios"
+            + ("" if paired.split_of is None else ", of the split means")
+            + f"; n = {len(paired.scenario_ids)} scenarios",
             "without_trials": [run.label for run in paired.runs if not run.lists_trials],
             "missing": {run.label: missing_from(paired, run) for run in paired.runs},
             "design": self.design,
@@ -216,6 +220,7 @@ def compare_runs(
                 minimum_detectable=difference.minimum_detectable
                 if difference.interval.n_units >= fewest_units(chosen.level)
                 else math.nan,
+                minimum_detectable_method=_detectable_line(difference.interval, chosen),
                 # Thirty runs have 435 pairs: scenarios and families are looked at in a comparison of two.
                 scenarios=() if all_pairs else scenario_changes(baseline, candidate, paired.all_scenario_ids),
                 families=None
@@ -283,6 +288,13 @@ def _test_line(test: scoring.FlipTest, settings: Settings) -> str:
     if test.is_exact:
         return f"sign-flip, two-sided, exact over the signs of the {test.n_nonzero} that differ"
     return f"sign-flip, two-sided, {test.n_resamples} random sign patterns, seed {settings.seed}"
+
+
+def _detectable_line(interval: scoring.Interval, settings: Settings) -> str:
+    return (
+        f"true difference that the paired t test calls with power {settings.power:g} at level "
+        f"{settings.level:g}, from the spread seen here; unit: {interval.unit}, n = {interval.n_units}"
+    )
 
 
 def _statistic(interval: scoring.Interval) -> Statistic:

@@ -182,11 +182,15 @@ def merged(above: FloatArray, below: FloatArray, weights: FloatArray) -> Dirichl
     other must remain.
     """
     counted = ((above != 0.0) | (below != 0.0)) & (weights > 0.0)
-    pairs, weights = np.stack([above, below], axis=1)[counted], weights[counted]
-    distinct, place = np.unique(pairs, axis=0, return_inverse=True)
-    total = np.bincount(place.reshape(-1), weights=weights, minlength=distinct.shape[0])
+    # A pair of numbers as one: sorting rows of a table takes several times as long.
+    pairs = np.empty(int(counted.sum()), dtype=np.complex128)
+    pairs.real, pairs.imag = above[counted], below[counted]
+    distinct, place = np.unique(pairs, return_inverse=True)
+    total = np.bincount(place.reshape(-1), weights=weights[counted], minlength=distinct.size)
     return DirichletRatio(
-        above=distinct[:, 0].copy(), below=distinct[:, 1].copy(), weights=np.asarray(total, dtype=np.float64)
+        above=distinct.real.copy(),
+        below=distinct.imag.copy(),
+        weights=np.asarray(total, dtype=np.float64),
     )
 
 

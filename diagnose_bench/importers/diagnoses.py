@@ -19,6 +19,7 @@ from diagnose_bench.errors import DiagnoseBenchError, RunError, SuiteError, Usag
 from diagnose_bench.files import canonical_json, pretty_json
 from diagnose_bench.importers.diagnosis_sources import (
     MAX_ANSWER_BYTES,
+    MOST_REPEATS,
     Answer,
     BadRow,
     read_folders,
@@ -41,8 +42,6 @@ from diagnose_bench.suite import Suite
 from diagnose_bench.trial_session import now
 
 REJECTED = "rejected.jsonl"
-MOST_REPEATS = 1000
-"""Highest repeat that is believed without ``--planned-repeats``."""
 _LISTED = 20
 
 

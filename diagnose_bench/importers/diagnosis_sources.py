@@ -17,6 +17,8 @@ from typing import Any
 from diagnose_bench.diagnosis_row import ANSWER_KEYS, HINT
 from diagnose_bench.errors import UsageError
 
+MOST_REPEATS = 1000
+"""Highest repeat that is believed without ``--planned-repeats``."""
 MAX_ROW_BYTES = 16 << 20
 MAX_ANSWER_BYTES = (1 << 20) + 1
 """One byte more than a diagnosis may have, so that a longer one is seen to be too long."""

@@ -7,7 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from diagnose_bench.bulk_columns import ColumnReader
+from diagnose_bench.bulk_columns import ColumnReader, PlainRows
+from diagnose_bench.bulk_source import Block
 from diagnose_bench.bulk_strings import Bytes, StringNumbers
 
 SCENARIOS = {"s1": 0, "s2": 1}
@@ -37,6 +38,10 @@ def reader(names: Names) -> ColumnReader:
     return ColumnReader(names.agent, lambda text: SCENARIOS.get(text, -1), names.name)
 
 
+def read(reader: ColumnReader, data: bytes) -> PlainRows:
+    return reader.read(data, 1000, Block(data, 1, 0).edges)
+
+
 def line(**changes: object) -> bytes:
     row = {"agent": "a", "scenario_id": "s1", "repeat": 1, "entities": ["x", "y", "x"], **changes}
     return json.dumps(row).encode() + b"\n"
@@ -46,7 +51,7 @@ def test_ordinary_rows_are_all_plain(reader: ColumnReader, names: Names) -> None
     rows = [
         line(repeat=n % 900 + 1, agent=f"agent {n % 7}", entities=[f"é{n % 50}", "x"]) for n in range(5000)
     ]
-    found = reader.read(b"".join(rows), 1000)
+    found = read(reader, b"".join(rows))
     assert found.lines.tolist() == list(range(5000))
     assert found.repeats.tolist() == [n % 900 + 1 for n in range(5000)]
     assert found.agents.tolist() == [names.agents[f"agent {n % 7}"] for n in range(5000)]
@@ -94,7 +99,7 @@ def test_ordinary_rows_are_all_plain(reader: ColumnReader, names: Names) -> None
 def test_a_row_that_needs_a_second_look_is_left_out_and_the_others_are_not(
     reader: ColumnReader, odd: bytes
 ) -> None:
-    found = reader.read(line() + odd + line(entities=[]), 1000)
+    found = read(reader, line() + odd + line(entities=[]))
     assert found.lines.tolist() == [0, 2]
     assert found.offsets.tolist() == [0, 3, 3]
 
@@ -102,7 +107,7 @@ def test_a_row_that_needs_a_second_look_is_left_out_and_the_others_are_not(
 def test_one_missing_key_is_not_made_up_for_by_one_too_many(reader: ColumnReader) -> None:
     without = b'{"scenario_id": "s1", "repeat": 1, "entities": []}\n'
     twice = b'{"agent": "a", "agent": "a", "scenario_id": "s1", "repeat": 1, "entities": []}\n'
-    found = reader.read(without + twice + line(), 1000)
+    found = read(reader, without + twice + line())
     assert found.lines.tolist() == [2]
 
 
@@ -121,7 +126,7 @@ def test_one_missing_key_is_not_made_up_for_by_one_too_many(reader: ColumnReader
 def test_whatever_the_order_and_the_spaces_a_row_reads_as_json_does(
     reader: ColumnReader, names: Names, plain: bytes
 ) -> None:
-    found = reader.read(line() + plain + line(entities=[]), 1000)
+    found = read(reader, line() + plain + line(entities=[]))
     row = json.loads(plain)
     assert found.lines.tolist() == [0, 1, 2]
     assert found.agents.tolist() == [names.agents[row["agent"]]] * 3
@@ -137,7 +142,7 @@ def test_strings_with_one_hash_are_not_taken_for_one_another(
         StringNumbers, "_hash", lambda self, parts, lengths, salts: np.zeros(lengths.size, dtype=np.uint64)
     )
     texts = [f"n{n % 30:0{1 + n % 20}}" for n in range(100)]
-    found = reader.read(line(entities=texts) + line(scenario_id="s2", entities=texts), 1000)
+    found = read(reader, line(entities=texts) + line(scenario_id="s2", entities=texts))
     assert found.lines.tolist() == [0, 1]
     assert found.names.tolist() == [names.known[scenario, text] for scenario in (0, 1) for text in texts]
 
