@@ -14,6 +14,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +37,8 @@ from diagnose_bench.sandbox.user import dropped_id, hand_over
 from diagnose_bench.sandbox.watcher import Watcher, measure_scratch
 
 _BARE_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+_BEGIN_S = 2.0
+_LOOK_S = 0.005
 """All that bubblewrap itself gets: as process 1 of the sandbox it shows its environment to the shell."""
 
 
@@ -302,7 +305,16 @@ class Started:
         return self._init_pid
 
     def stop(self) -> None:
-        """Kill process 1 of the sandbox, and with it everything inside."""
+        """Kill process 1 of the sandbox, and with it everything inside.
+
+        Notes
+        -----
+        Right after its start bubblewrap is waited for until it says which process that is: killed before, it
+        would leave it behind, waiting for ever to be let loose.
+        """
+        deadline = time.monotonic() + _BEGIN_S
+        while self.init_pid() is None and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
         if self.init_pid() is None or self._init_handle is None:
             self.process.kill()
         else:
