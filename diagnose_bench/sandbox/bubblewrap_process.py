@@ -24,6 +24,8 @@ from diagnose_bench.sandbox.notification import Listener
 _GONE_S = 120.0
 """A kernel that has not ended a killed process by then does not do so at all."""
 _REPORT_S = 60.0
+_BEGIN_S = 2.0
+_LOOK_S = 0.005
 
 
 class Starter(Protocol):
@@ -129,7 +131,16 @@ class Started:
         return self._init_pid
 
     def stop(self) -> None:
-        """Kill process 1 of the sandbox, and with it everything inside."""
+        """Kill process 1 of the sandbox, and with it everything inside.
+
+        Notes
+        -----
+        Right after its start bubblewrap is waited for until it says which process that is: killed before, it
+        would leave it behind, waiting for ever to be let loose.
+        """
+        give_up = time.monotonic() + _BEGIN_S
+        while self.init_pid() is None and self.process.poll() is None and time.monotonic() < give_up:
+            time.sleep(_LOOK_S)
         if self._descriptors.group is not None:
             self._descriptors.group.kill()
         if self.init_pid() is None or self._init_handle is None:

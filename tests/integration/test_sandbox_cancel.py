@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from pathlib import Path
@@ -43,10 +44,20 @@ def test_a_cancellation_of_no_command_ends_none(tmp_path: Path) -> None:
         assert sandbox.run("echo on").shown == b"on\n"
 
 
-def test_a_sandbox_that_was_stopped_stays_stopped(tmp_path: Path) -> None:
+def test_a_sandbox_that_was_stopped_stays_stopped_and_leaves_no_process(tmp_path: Path) -> None:
     evidence = tmp_path / "evidence"
     evidence.mkdir()
     with sandbox_over(evidence) as sandbox:
         sandbox.stop()
-        for _ in range(2):
-            assert sandbox.run("sleep 25").limit_hit == "trial"
+        # Each is ended right at its start, whatever it was about to do.
+        for _ in range(20):
+            assert sandbox.run("sleep 25.125").limit_hit == "trial"
+    assert not any(b"sleep 25.125" in one for one in _command_lines())
+
+
+def _command_lines() -> list[bytes]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_bytes())
+    return found
