@@ -3,33 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 from typer.testing import CliRunner
-from unit.sample_runs import truth_of, write_suite
+from unit.bulk_rows import CART, CART_POD, CHECKOUT, MIXED_ROWS, TRUTHS, VALKEY, row, scorecard, write_rows
+from unit.sample_runs import write_suite
 
 from diagnose_bench import bulk_files, bulk_reading
 from diagnose_bench.bulk import BulkResult, score_file
 from diagnose_bench.cli import app
 from diagnose_bench.errors import DiagnoseBenchError, UsageError
-from diagnose_bench.files import canonical_json
 from diagnose_bench.grading import score_run
 from diagnose_bench.importers.diagnoses import import_diagnoses
 from diagnose_bench.outcome import Profile
-from diagnose_bench.scorecard import load_scorecard
 from diagnose_bench.suite import load_suite
-
-TRUTHS = {
-    "scenario-001": truth_of("scenario-001", ["cart"], ["checkout"]),
-    "scenario-002": truth_of("scenario-002", ["cart", "valkey"]),
-    "scenario-003": truth_of("scenario-003", []),
-}
-CART, VALKEY, CHECKOUT = (f"shop/Deployment/{name}" for name in ("cart", "valkey", "checkout"))
-CART_POD = "shop/Pod/cart-5d8f7c9b6d-x2v5z"
 
 
 @pytest.fixture
@@ -45,16 +35,6 @@ def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
-def row(scenario: Any = "scenario-001", repeat: Any = 1, agent: Any = "a", **answer: Any) -> dict[str, Any]:
-    return {"agent": agent, "scenario_id": scenario, "repeat": repeat, **(answer or {"entities": [CART]})}
-
-
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any] | bytes], end: bytes = b"\n") -> Path:
-    lines = [one if isinstance(one, bytes) else json.dumps(one).encode() for one in rows]
-    path.write_bytes(end.join(lines) + end)
-    return path
-
-
 def rejected(result: BulkResult) -> list[tuple[int, str]]:
     text = result.rejected_path.read_text() if result.rejected_path.exists() else ""
     found = [json.loads(line) for line in text.splitlines()]
@@ -62,36 +42,8 @@ def rejected(result: BulkResult) -> list[tuple[int, str]]:
     return [(one["line"], one["reason"]) for one in found]
 
 
-def scorecard(result: BulkResult, agent: str = "a") -> dict[str, Any]:
-    path = next(one.path for one in result.agents if one.name == agent)
-    found: dict[str, Any] = json.loads(path.read_bytes())
-    return found
-
-
 def without_lists(card: dict[str, Any]) -> dict[str, Any]:
     return {**card, "run_id": "", "scenarios": [{**one, "trials": []} for one in card["scenarios"]]}
-
-
-MIXED_ROWS: list[Mapping[str, Any] | bytes] = [
-    row(entities=[CART, CHECKOUT, "Nothing/at-all", "Nothing/at-all"]),
-    row(repeat=2, diagnosis={"root_causes": [{"entity": CART_POD, "confidence": 0.5}]}),
-    row(repeat=3, text="I think:\n```json\n" + json.dumps([CART, CART]) + "\n```"),
-    row("scenario-002", entities=[CHECKOUT, CART_POD, VALKEY, CART, CART_POD]),
-    row("scenario-002", 2, entities=[VALKEY]),
-    row("scenario-002", 3, entities=[]),
-    row("scenario-003", entities=[]),
-    row("scenario-003", 2, diagnosis=None),
-    row("scenario-003", 3, diagnosis={"refused": True}),
-    row("2", 4, diagnosis={"root_causes": [{"name": "no entity"}]}),
-    row("Scenario-1", 4, text="no json here"),
-    b'{"agent": "a", "scenario_id": 3, "repeat": 4, "entities": ["shop/Deployment/cart", 3]}',
-    row(repeat=5, entities=["Service: cart (namespace shop)", 'say "hi", please', "caf\u00e9", CART]),
-    row(repeat=6, entities=[CART], model="x", cost=[1, {"y": 2}]),
-    b'{"agent": "a", "scenario_id": "scenario-001", "repeat": 7, '
-    b'"diagnosis": {"root_causes": [], "root_causes": [{"entity": "x"}]}}',
-    b'{"agent": "a", "scenario_id": "scenario-001", "repeat": 8, '
-    b'"diagnosis": {"root_causes": [{"entity": "x", "confidence": NaN}]}}',
-]
 
 
 @pytest.mark.parametrize("profile", list(Profile))
@@ -105,57 +57,6 @@ def test_bulk_equals_import_and_score(suite: Path, tmp_path: Path, reader: str, 
     found = scorecard(result)
     assert without_lists(found) == without_lists(json.loads(json.dumps(expected)))
     assert found["scenarios"] == json.loads(json.dumps(expected["scenarios"]))
-
-
-def test_scorecards_are_the_canonical_text_of_their_model(suite: Path, tmp_path: Path, reader: str) -> None:
-    odd = [
-        row(agent="b\u00e9", text="{}"),
-        row(repeat=2, text='["a\\u2028\\ud83d\\ude00", "shop/Deployment/cart",]'),
-    ]
-    result = score_file(write_rows(tmp_path / "rows.jsonl", [*MIXED_ROWS, *odd]), str(suite))
-    for agent in result.agents:
-        text = agent.path.read_bytes()
-        assert text == canonical_json(load_scorecard(agent.path).to_dict()) + b"\n"
-        assert all(len(one["trials"]) == 8 for one in json.loads(text)["scenarios"])
-
-
-def test_a_parquet_file_lists_its_trials_as_its_lines_do(suite: Path, tmp_path: Path, reader: str) -> None:
-    import duckdb
-
-    rows = [row(repeat=n, entities=[CART, "Nothing/at-all"][:n]) for n in (1, 2)]
-    lines = write_rows(tmp_path / "rows.jsonl", rows)
-    duckdb.sql(f"COPY (FROM read_json('{lines}')) TO '{tmp_path / 'rows.parquet'}' (FORMAT parquet)")
-    cards = [scorecard(score_file(tmp_path / name, str(suite))) for name in ("rows.jsonl", "rows.parquet")]
-    assert cards[0]["scenarios"] == cards[1]["scenarios"]
-    assert [one["raw"] for one in cards[1]["scenarios"][0]["trials"][1]["entities"]] == [
-        CART,
-        "Nothing/at-all",
-    ]
-
-
-def test_lists_of_trials_can_be_left_out(suite: Path, tmp_path: Path, reader: str) -> None:
-    file = write_rows(tmp_path / "rows.jsonl", MIXED_ROWS)
-    full = scorecard(score_file(file, str(suite)))
-    result = score_file(file, str(suite), details=False)
-    assert scorecard(result) == {**full, "scenarios": [{**one, "trials": []} for one in full["scenarios"]]}
-    assert "list no trials" in " ".join(result.notes())
-
-
-def test_a_file_that_changes_while_it_is_read_is_a_clear_message(
-    suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk_reading, "DETAILED_BYTES", -1)
-    file = write_rows(tmp_path / "rows.jsonl", [row(), row(repeat=2)])
-    read = bulk_reading.Reading.read
-
-    def read_then_change(reading: bulk_reading.Reading) -> None:
-        read(reading)
-        file.write_bytes(b"x" * file.stat().st_size)
-
-    monkeypatch.setattr(bulk_reading.Reading, "read", read_then_change)
-    with pytest.raises(UsageError, match="line 1 has changed while the file was read"):
-        score_file(file, str(suite))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ground_truth", "rows.jsonl", "snapshots"]
 
 
 def test_each_agent_gets_its_scorecard_over_one_plan(suite: Path, tmp_path: Path, reader: str) -> None:
