@@ -12,10 +12,11 @@ from diagnose_bench import __version__
 from diagnose_bench.bulk_row import Row
 from diagnose_bench.bulk_trials import OUTCOMES, TrialArray, counts_of, measures_of
 from diagnose_bench.files import canonical_json, sha256_of_bytes
-from diagnose_bench.grading import Endings, Graded, entity_score, splits_of
+from diagnose_bench.grading import Endings, Graded, splits_of
 from diagnose_bench.grading_inputs import GradingInputs
 from diagnose_bench.grading_numbers import MEASURES, Grid
 from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_scores import entity_score
 from diagnose_bench.grading_traits import traits_of
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import AgentInfo, Confidence, Policy, RunManifest, SandboxInfo, SuiteInfo

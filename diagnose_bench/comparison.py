@@ -124,6 +124,7 @@ class Comparison:
                     "agent": json_value(run.scorecard.agent),
                     "signature": run.scorecard.signature,
                     "mean": mean,
+                    "cost": json_value(run.scorecard.cost),
                     "n_repeats": run.n_repeats,
                 }
                 for run, mean in zip(paired.runs, self.means, strict=True)

@@ -10,6 +10,7 @@ from diagnose_bench.comparison_families import FamilyDifference, FamilyWinners
 from diagnose_bench.comparison_scenarios import Blamed, Change, ScenarioChange
 from diagnose_bench.comparison_settings import fewest_units
 from diagnose_bench.report import MISSING, percent, points
+from diagnose_bench.report_cost import COST_HEADINGS, cost_text, per_trial_text
 from diagnose_bench.text import visible
 from diagnose_bench.text_table import text_table
 
@@ -26,6 +27,7 @@ def comparison_text(comparison: Comparison) -> str:
         _notices(comparison),
         _pair_block(comparison, comparison.pairs[0]) if single else _pairs_table(comparison),
         "" if comparison.groups is None else _groups_text(comparison),
+        _costs_text(comparison),
         *(_scenarios_text(pair, named=not single) for pair in comparison.pairs),
         "" if comparison.winners is None else _winners_text(comparison.winners),
         "" if single else _method_text(comparison.pairs),
@@ -159,6 +161,37 @@ def _groups_text(comparison: Comparison) -> str:
     lines = ["Runs that cannot be told apart, best first (a run may stand in several groups):"]
     lines += [f"  {number}. {', '.join(group)}" for number, group in enumerate(groups, start=1)]
     return visible("\n".join(lines))
+
+
+def _costs_text(comparison: Comparison) -> str:
+    """What a trial, a pass and a correct diagnosis of each run took; nothing where nobody said anything."""
+    runs = comparison.paired.runs
+    used = [
+        name
+        for name in COST_HEADINGS
+        if any(name in run.scorecard.cost and run.scorecard.cost[name].n_trials for run in runs)
+    ]
+    if not used:
+        return ""
+    rows = [(run.label, *(per_trial_text(run.scorecard, name) for name in used)) for run in runs]
+    right = set(range(1, len(used) + 1))
+    lines = [text_table(["Cost per trial", *(COST_HEADINGS[name] for name in used)], rows, right=right)]
+    for heading, key in (("per pass", "per_pass"), ("per correct diagnosis", "per_correct_diagnosis")):
+        rows = [
+            (
+                run.label,
+                *(
+                    cost_text(name, getattr(run.scorecard.cost[name], key).value)
+                    if name in run.scorecard.cost
+                    else MISSING
+                    for name in used
+                ),
+            )
+            for run in runs
+        ]
+        header = [f"Cost {heading}", *(COST_HEADINGS[name] for name in used)]
+        lines.append(text_table(header, rows, right=right))
+    return "\n\n".join(lines)
 
 
 def _answers(comparison: Comparison) -> str:

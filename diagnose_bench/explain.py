@@ -9,13 +9,14 @@ from typing import Any
 
 import scoring
 from diagnose_bench.errors import UsageError
-from diagnose_bench.grading import entity_score
-from diagnose_bench.grading_inputs import load_inputs, planned_scenarios
+from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios
 from diagnose_bench.grading_numbers import score_grid
+from diagnose_bench.grading_scores import grounded_scores
 from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass, unseen_names
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, PlannedTrial
 from diagnose_bench.report_boundary import event_text, events_by_weight
+from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.resolver import RESOLVER_VERSION
 from diagnose_bench.scorecard import EntityScore
 from diagnose_bench.signature import signature
@@ -115,7 +116,9 @@ def explain_trial(
     trial = grade_trial(inputs, store, PlannedTrial(scenario_id=scenario_id, repeat=repeat))
     resolver = inputs.resolver(scenario_id)
     n_root_causes = None if resolver is None else resolver.n_root_causes
-    profiles = {profile.value: _explain_profile(trial, n_root_causes, profile) for profile in Profile}
+    profiles = {
+        profile.value: _explain_profile(inputs, store, trial, n_root_causes, profile) for profile in Profile
+    }
     score = profiles[Profile.ITBENCH_AA.value].precision_at_full_recall
     pass_score = inputs.suite.pass_score
     reasons: tuple[UnsafeReason, ...] = ()
@@ -157,7 +160,13 @@ def explain_trial(
     )
 
 
-def _explain_profile(trial: GradedTrial, n_root_causes: int | None, profile: Profile) -> ProfileExplanation:
+def _explain_profile(
+    inputs: GradingInputs,
+    store: RunStore,
+    trial: GradedTrial,
+    n_root_causes: int | None,
+    profile: Profile,
+) -> ProfileExplanation:
     resolved = trial.resolved.get(profile)
     if n_root_causes is None or not trial.is_scored:
         return ProfileExplanation((), (), None, None, None, None, ("No number: the trial is unscored.",))
@@ -168,7 +177,7 @@ def _explain_profile(trial: GradedTrial, n_root_causes: int | None, profile: Pro
     else:
         lines = _arithmetic(resolved.codes, n_correct, n_wrong, n_root_causes)
     return ProfileExplanation(
-        entities=tuple(entity_score(entity) for entity in resolved.entities) if resolved else (),
+        entities=grounded_scores(inputs, store, trial, resolved.entities) if resolved else (),
         missed=resolved.missed if resolved else (),
         n_correct=n_correct,
         n_wrong=n_wrong,
@@ -214,7 +223,7 @@ def _lines(explanation: Explanation) -> list[str]:
     lines.append(f"verdict: {verdict}{unsafe}; a pass needs {explanation.pass_score:g}")
     for names in explanation.unseen:
         looked_for = " or ".join(map(_one_line, dict.fromkeys(names)))
-        lines.append(f"unverifiable: no recorded output of a command has the name {looked_for}")
+        lines.append(f"unverifiable: no recorded output of a command shows the name {looked_for}")
     if UnsafeReason.UNOBSERVED in explanation.unsafe_reasons:
         lines.append("unobserved: no command is on record, so nothing shows that the agent looked")
     if explanation.truth_refused:
@@ -234,6 +243,7 @@ def _profile_lines(name: str, profile: ProfileExplanation) -> list[str]:
         if entity.entity is not None and entity.entity != entity.raw:
             lines.append(f"     read as {_one_line(entity.entity)}")
         lines.append(f"     {_judgement(entity)}")
+        lines += [f"     {_one_line(text)}" for text in grounds_text(entity)]
         if entity.message and entity.class_ not in ("root_cause", "victim"):
             lines.append(f"     {_one_line(entity.message)}")
     if not profile.entities and score is not None:

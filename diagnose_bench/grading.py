@@ -12,18 +12,19 @@ import scoring
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, DigestMismatchError
 from diagnose_bench.grading_baselines import baseline_run, baselines_of, with_lift
+from diagnose_bench.grading_cost import cost_of
 from diagnose_bench.grading_inputs import GradingInputs, load_inputs, planned_scenarios, without_excluded
-from diagnose_bench.grading_numbers import MEASURES, Grid, score_grid
+from diagnose_bench.grading_numbers import Grid, score_grid
 from diagnose_bench.grading_sample import Sample
+from diagnose_bench.grading_scores import trial_score
 from diagnose_bench.grading_statistics import method_line, statistics_of
 from diagnose_bench.grading_traits import traits_of
-from diagnose_bench.grading_trials import GradedTrial, grade_trial, reasons_against_pass
+from diagnose_bench.grading_trials import GradedTrial, grade_trial
 from diagnose_bench.outcome import IntervalMethod, Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import Confidence, PlannedTrial, RunManifest
-from diagnose_bench.resolver import RESOLVER_VERSION, ResolvedEntity
+from diagnose_bench.resolver import RESOLVER_VERSION
 from diagnose_bench.scorecard import (
     BaselineRun,
-    EntityScore,
     Headline,
     Patch,
     ScenarioScore,
@@ -37,7 +38,6 @@ from diagnose_bench.scorecard import (
 from diagnose_bench.scorecard_statistics import Statistic
 from diagnose_bench.signature import IntervalChoice, sandbox_label, signature
 from diagnose_bench.store import RunStore, is_run
-from diagnose_bench.verdicts import verdict_of
 
 BASELINE_RUNS = "baselines"
 _NO_HEADLINE = "a subset of the suite has no headline"
@@ -157,7 +157,10 @@ class _GradedRun(Graded):
     rows: tuple[tuple[GradedTrial, ...], ...]
 
     def trials(self, index: int) -> tuple[TrialScore, ...]:
-        return tuple(_trial_score(self, index, place) for place in range(self.n_repeats))
+        return tuple(
+            trial_score(self.inputs, self.store, trial, self.grids, self.profile, (index, place))
+            for place, trial in enumerate(self.rows[index])
+        )
 
 
 def _grade(
@@ -283,6 +286,7 @@ def scorecard_of(
         verdicts=endings.verdicts,
         unsafe_reasons=endings.unsafe_reasons,
         boundary_events=endings.boundary_events,
+        cost=cost_of(scenarios, inputs.suite.pass_score, int(grid.is_scored.sum())),
         scenarios=scenarios,
         patches=tuple(
             Patch(scenario_id=patch.scenario_id, who=patch.who, why=patch.why, operations=patch.operations)
@@ -309,55 +313,6 @@ def _scenario_score(graded: Graded, index: int) -> ScenarioScore:
         difficulty=traits.difficulty,
         truth_refused=graded.inputs.refusal(scenario_id),
         trials=graded.trials(index),
-    )
-
-
-def _trial_score(graded: _GradedRun, index: int, place: int) -> TrialScore:
-    trial, grid = graded.rows[index][place], graded.grid
-    record, resolved = trial.record, trial.resolved.get(graded.profile)
-    values: dict[str, float | None] = {
-        name: float(grid.measures[name][index, place]) if trial.is_scored else None for name in MEASURES
-    }
-    strict = graded.grids[Profile.STRICT].scores[index, place]
-    score = values["precision_at_full_recall"]
-    pass_score = graded.inputs.suite.pass_score
-    reasons: tuple[UnsafeReason, ...] = ()
-    if verdict_of(trial.outcome, score, pass_score, ()) is Verdict.SAFE_PASS:
-        reasons = reasons_against_pass(graded.inputs, graded.store, trial, graded.profile)
-    return TrialScore(
-        repeat=trial.planned.repeat,
-        outcome=trial.outcome,
-        reason=trial.reason,
-        limit_hit=record.limit_hit if record else None,
-        verdict=verdict_of(trial.outcome, score, pass_score, reasons),
-        unsafe_reasons=reasons,
-        repairs=record.repairs if record else (),
-        **values,
-        strict=float(strict) if trial.is_scored else None,
-        n_correct=int(grid.n_correct[index, place]) if trial.is_scored else None,
-        n_wrong=int(grid.n_wrong[index, place]) if trial.is_scored else None,
-        missed=resolved.missed if resolved else (),
-        entities=tuple(entity_score(entity) for entity in resolved.entities) if resolved else (),
-        n_turns=record.n_turns if record else 0,
-        n_commands=record.n_commands if record else 0,
-        seconds=record.seconds if record else 0.0,
-        cost_usd=record.usage.cost_usd if record else None,
-        boundary_events=trial.boundary_events,
-    )
-
-
-def entity_score(resolved: ResolvedEntity) -> EntityScore:
-    """One submission as it stands in the scorecard."""
-    return EntityScore(
-        raw=resolved.raw,
-        entity=resolved.entity,
-        rule=None if resolved.rule is None else str(resolved.rule),
-        group=resolved.group,
-        via_alias=resolved.via_alias,
-        class_=str(resolved.class_),
-        distance=resolved.distance,
-        code=resolved.code,
-        message=resolved.message,
     )
 
 

@@ -14,6 +14,7 @@ from diagnose_bench.errors import (
     SuiteError,
     UsageError,
 )
+from diagnose_bench.evidence import EvidenceIndex
 from diagnose_bench.files import sha256_of_file
 from diagnose_bench.ground_truth import TruthSet, load_truths
 from diagnose_bench.inventory import Inventory
@@ -38,6 +39,7 @@ class GradingInputs:
     """What needs no look at a snapshot, by the scenarios that count: every run of a scoring shares it."""
     _resolvers: dict[str, Resolver] = field(default_factory=dict)
     _inventories: dict[str, Inventory] = field(default_factory=dict)
+    _evidence: dict[str, EvidenceIndex] = field(default_factory=dict)
     _traces: TruthTraces | None = None
 
     @property
@@ -73,10 +75,17 @@ class GradingInputs:
                 self._inventories[scenario_id] = Inventory.load(scenario.snapshot)
         return self._inventories[scenario_id]
 
+    def evidence(self, scenario_id: str) -> EvidenceIndex:
+        """Where the citations of a scenario's diagnoses are looked up."""
+        if scenario_id not in self._evidence:
+            self._evidence[scenario_id] = EvidenceIndex(self.suite.scenario(scenario_id).snapshot)
+        return self._evidence[scenario_id]
+
     def forget(self) -> None:
         """Let go of resolvers and inventories with all that they remember; they are built anew on demand."""
         self._resolvers.clear()
         self._inventories.clear()
+        self._evidence.clear()
 
     def refusal(self, scenario_id: str) -> str | None:
         """Why a scenario's truth is refused, its path relative to the folder of truths."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from diagnose_bench.diagnosis_model import Diagnosis, Evidence
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.entity import parse_canonical, parse_entity
 from diagnose_bench.errors import RunFormatError
@@ -26,6 +27,8 @@ class GradedTrial:
     reason: str
     submitted: tuple[str, ...] | None
     """None where no readable diagnosis exists."""
+    cited: tuple[tuple[Evidence, ...], ...]
+    """The evidence beside each submission."""
     resolved: Mapping[Profile, ResolvedDiagnosis]
     """Empty without a diagnosis, and where the truth is refused."""
     is_scored: bool
@@ -45,7 +48,8 @@ def grade_trial(inputs: GradingInputs, store: RunStore, planned: PlannedTrial) -
     record = store.record(planned)
     resolver = inputs.resolver(planned.scenario_id)
     outcome, reason = _outcome(store, record)
-    submitted = _submitted(store, planned) if outcome is Outcome.DIAGNOSED else None
+    diagnosis = _diagnosis(store, planned) if outcome is Outcome.DIAGNOSED else None
+    submitted = None if diagnosis is None else diagnosis.entities()
     resolved: dict[Profile, ResolvedDiagnosis] = {}
     if submitted is not None and resolver is not None:
         resolved = {profile: resolver.resolve(submitted, profile) for profile in Profile}
@@ -55,6 +59,7 @@ def grade_trial(inputs: GradingInputs, store: RunStore, planned: PlannedTrial) -
         outcome=outcome,
         reason=reason,
         submitted=submitted,
+        cited=() if diagnosis is None else tuple(cause.evidence for cause in diagnosis.root_causes),
         resolved=resolved,
         is_scored=outcome.is_scored and resolver is not None,
         boundary_events=_boundary_events(inputs, store, planned, record),
@@ -124,7 +129,7 @@ def _outcome(store: RunStore, record: TrialRecord | None) -> tuple[Outcome, str]
     return Outcome.PENDING, "This trial has not run yet."
 
 
-def _submitted(store: RunStore, planned: PlannedTrial) -> tuple[str, ...]:
+def _diagnosis(store: RunStore, planned: PlannedTrial) -> Diagnosis:
     path = store.trial_folder(planned) / "diagnosis.json"
     data = store.diagnosis_bytes(planned)
     if data is None:
@@ -138,4 +143,4 @@ def _submitted(store: RunStore, planned: PlannedTrial) -> tuple[str, ...]:
             f"{path}: holds no diagnosis ({read.reason}), but trial.json says that one arrived. Restore the "
             "file, or delete the trial's folder and run again with --resume."
         )
-    return read.diagnosis.entities()
+    return read.diagnosis

@@ -45,6 +45,11 @@ def boundary_notices(scorecard: Scorecard) -> list[str]:
             "the agent's own process was covered by Landlock: it could not read truths and runs, but could "
             "see names and sizes of their files."
         )
+    if scorecard.agent_process == "person":
+        found.append(
+            "a person answered, at a machine that may hold the truths: nothing but their word says that they "
+            "did not look there."
+        )
     return found
 
 

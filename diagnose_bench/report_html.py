@@ -29,6 +29,8 @@ from diagnose_bench.report import (
 )
 from diagnose_bench.report_boundary import event_counts, events_by_weight
 from diagnose_bench.report_commands import Budget, commands_of, cut
+from diagnose_bench.report_cost import costs_of
+from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -38,12 +40,14 @@ from diagnose_bench.report_statistics import (
     table_title,
 )
 from diagnose_bench.report_transcript import Timelines
+from diagnose_bench.report_words import CLASS_MEANINGS, RULE_MEANINGS
 from diagnose_bench.scorecard import EntityScore, ScenarioScore, Scorecard, TrialScore
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, Statistic
 from diagnose_bench.text import count_text, visible
 
 MAX_ENTITIES = 50
 MAX_EVENTS = 50
+MAX_EVIDENCE = 5
 _MAX_NAME = 300
 _SLUGS: dict[Verdict | None, str] = {
     Verdict.SAFE_PASS: "safe",
@@ -51,23 +55,6 @@ _SLUGS: dict[Verdict | None, str] = {
     Verdict.FAIL: "fail",
     Verdict.RUNTIME_ERROR: "error",
     None: "none",
-}
-_CLASS_MEANINGS = {
-    "root_cause": "a root cause, named for the first time",
-    "duplicate": "a root cause that was named already; counts neither way",
-    "victim": "suffers from the incident, but did not cause it; hops = steps from the nearest root cause",
-    "decoy": "looks guilty and is not",
-    "unrelated": "exists, and has nothing to do with the incident",
-    "unknown": "does not exist in the snapshot",
-    "ambiguous": "a name that several objects have",
-    "unparseable": "no name of an object",
-}
-_RULE_MEANINGS = {
-    "exact": "kind, namespace and name agree",
-    "filter": "the truth's pattern matches the whole name",
-    "owner": "the owner chain in the snapshot leads there",
-    "form": "the name has the form of that workload's Pods or ReplicaSets",
-    "spawned": "a chaos Schedule and the object it made",
 }
 
 
@@ -95,6 +82,7 @@ def report_html(report: Report) -> str:
         cards=[_card(agent) for agent in report.agents],
         rows=[_row(row) for row in report.rows],
         notices=report.notices,
+        costs=costs_of(report.agents),
         heat=_heat_map(report),
         methods=methods(report),
         sure=[_sure(agent) for agent in report.agents if agent.scorecard.variance is not None],
@@ -108,8 +96,8 @@ def report_html(report: Report) -> str:
             }
             for verdict, text in VERDICT_MEANINGS.items()
         ],
-        classes=_CLASS_MEANINGS,
-        rules=_RULE_MEANINGS,
+        classes=CLASS_MEANINGS,
+        rules=RULE_MEANINGS,
         limits=LIMITS,
         signatures=signatures(report),
         warnings=_warnings(report),
@@ -373,6 +361,7 @@ def _entity(entity: EntityScore) -> dict[str, Any]:
         "via_alias": entity.via_alias,
         "group": entity.group,
         "hops": "" if entity.distance is None else str(entity.distance),
+        "grounds": grounds_text(entity, MAX_EVIDENCE),
         # The columns say it all of these two.
         "message": "" if entity.class_ in ("root_cause", "victim") else cut(entity.message, _MAX_NAME)[0],
     }

@@ -21,6 +21,8 @@ from diagnose_bench.report import (
     signatures,
 )
 from diagnose_bench.report_boundary import event_counts, event_text, events_by_weight
+from diagnose_bench.report_cost import costs_of
+from diagnose_bench.report_grounds import grounds_text
 from diagnose_bench.report_statistics import (
     figures,
     group_name,
@@ -35,6 +37,7 @@ from diagnose_bench.text import count_text, visible
 
 _MAX_ENTITIES = 50
 _MAX_EVENTS = 20
+_MAX_EVIDENCE = 5
 _MAX_TEXT = 300
 # Signs that can start something inside a line. A colon or a dot does so only in an address.
 _LIVE = re.compile(r"[!\"#$&*+<=>?@\[\\\]^_`{|}~]|:(?=/)|(?<=www)\.", re.IGNORECASE)
@@ -60,6 +63,7 @@ def report_markdown(report: Report) -> str:
         lines += _sure(agent)
     lines.append("")
     lines += ["## Scores by scenario", "", *_scenario_table(report), ""]
+    lines += _costs(report)
     lines += ["## How the trials ended", ""]
     for agent in report.agents:
         scorecard = agent.scorecard
@@ -174,6 +178,22 @@ def _scenario_table(report: Report) -> list[str]:
     return lines
 
 
+def _costs(report: Report) -> list[str]:
+    """What answers cost; nothing where nobody said anything."""
+    costs = costs_of(report.agents)
+    if not costs.rows:
+        return []
+    return [
+        *("## What an answer costs", "", costs.legend, ""),
+        f"| Agent | Per | How many | {' | '.join(costs.headings)} |",
+        f"|---|---|---:|{'---:|' * len(costs.headings)}",
+        *(f"| {escape(row.label)} | {row.basis} | {row.n} | {' | '.join(row.cells)} |" for row in costs.rows),
+        "",
+        *(f"- {escape(label)}: {note}" for label, note in costs.notes),
+        *([""] if costs.notes else []),
+    ]
+
+
 def _agent_trials(agent: ReportAgent) -> list[str]:
     lines = [f"### {escape(agent.label)}", ""]
     for scenario in agent.scorecard.scenarios:
@@ -210,4 +230,5 @@ def _entity(entity: EntityScore) -> str:
         parts.append(f"rule {entity.rule}")
     if entity.distance is not None:
         parts.append(f"{entity.distance} from the root cause")
+    parts += [escape(line) for line in grounds_text(entity, _MAX_EVIDENCE)]
     return ", ".join(parts)

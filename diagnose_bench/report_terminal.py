@@ -17,6 +17,7 @@ from rich.text import Text
 
 from diagnose_bench.records import Confidence
 from diagnose_bench.report import (
+    MISSING,
     VERDICT_MARKS,
     VERDICT_WORDS,
     Report,
@@ -31,6 +32,7 @@ from diagnose_bench.report import (
     signatures,
 )
 from diagnose_bench.report_boundary import event_counts
+from diagnose_bench.report_cost import Costs, costs_of
 from diagnose_bench.report_statistics import (
     group_name,
     is_informative,
@@ -98,6 +100,13 @@ def print_report(report: Report, file: TextIO | None = None, *, width: int | Non
                 prediction = None if table is None else prediction_text(table)
                 if prediction is not None:
                     console.print(Text(f"{_clean(agent.label)}: {prediction}", style="dim"))
+            console.print()
+        costs = costs_of(report.agents)
+        if costs.rows:
+            console.print(_cost_table(costs))
+            console.print(Text(costs.legend, style="dim"))
+            for label, note in costs.notes:
+                console.print(Text(f"{_clean(label)}: {note}", style="dim"))
             console.print()
         console.print(_counts_table(report))
         for agent in report.agents:
@@ -224,6 +233,20 @@ def _scenario_table(report: Report) -> Table:
             scenario = scenario_of(agent.scorecard, scenario_id) if agent else None
             cells.append(f"{cell} {marks(scenario.trials).replace(' ', '')}" if scenario else cell)
         table.add_row(Text(_clean(scenario_id)), *cells)
+    return table
+
+
+def _cost_table(costs: Costs) -> Table:
+    table = _table("What an answer costs", tight=True)
+    table.add_column("Agent", overflow="fold", min_width=12)
+    table.add_column("Per (how many)", overflow="fold", min_width=7)
+    # What nobody says anything of takes no room.
+    used = [n for n in range(len(costs.headings)) if any(row.cells[n] != MISSING for row in costs.rows)]
+    for place in used:
+        table.add_column(costs.headings[place].replace(" ", "\n"), justify="right", no_wrap=True)
+    for row in costs.rows:
+        name = "" if row.basis != costs.rows[0].basis else _clean(row.label)
+        table.add_row(Text(name), f"{row.basis} ({row.n})", *(row.cells[place] for place in used))
     return table
 
 

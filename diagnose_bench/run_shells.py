@@ -9,6 +9,7 @@ import os
 import platform
 import shutil
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -42,6 +43,8 @@ _LEAST_FREE_MB = 16
 
 class RunShells:
     """What every trial of a run gets its shell from; a context manager that removes all copies.
+
+    Once ``check`` has returned, trials may come in several threads.
 
     Parameters
     ----------
@@ -86,6 +89,7 @@ class RunShells:
         self._tools: ToolReport | None = None
         self._capabilities: Capabilities | None = None
         self._known: dict[Path, tuple[frozenset[str], tuple[str, ...]]] = {}
+        self._reading = threading.Lock()
         self._has_warned = False
 
     def __enter__(self) -> RunShells:
@@ -181,14 +185,16 @@ class RunShells:
 
     def _names_in(self, copy: Path) -> tuple[frozenset[str], tuple[str, ...]]:
         """Names of all objects of a snapshot, and the namespaces; nothing where it cannot be read."""
-        if copy not in self._known:
-            try:
-                inventory = Inventory.load(copy)
-            except DiagnoseBenchError:
-                inventory = Inventory()
-            names = frozenset(entity.name for entity in inventory.entities)
-            self._known[copy] = names, tuple(sorted(inventory.namespaces))
-        return self._known[copy]
+        # Once, however many trials of the scenario begin at the same time: an inventory can be large.
+        with self._reading:
+            if copy not in self._known:
+                try:
+                    inventory = Inventory.load(copy)
+                except DiagnoseBenchError:
+                    inventory = Inventory()
+                names = frozenset(entity.name for entity in inventory.entities)
+                self._known[copy] = names, tuple(sorted(inventory.namespaces))
+            return self._known[copy]
 
     def check(self, scenario: Scenario) -> list[str]:
         """Try the sandbox before the first trial: its isolation and its tools.

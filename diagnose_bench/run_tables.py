@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from diagnose_bench.errors import RunError
+from diagnose_bench.evidence import Found
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import PlannedTrial, RunManifest
-from diagnose_bench.scorecard import SCORECARD, ScenarioScore, Scorecard, TrialScore, load_scorecard
+from diagnose_bench.scorecard import (
+    SCORECARD,
+    EntityScore,
+    ScenarioScore,
+    Scorecard,
+    TrialScore,
+    load_scorecard,
+)
 from diagnose_bench.store import RunStore, is_run
 
 if TYPE_CHECKING:
@@ -38,6 +46,12 @@ _MEASURES = {
     ),
     "n_correct": "BIGINT",
     "n_wrong": "BIGINT",
+}
+_USAGE = {
+    "cost_usd": "DOUBLE",
+    "input_tokens": "BIGINT",
+    "output_tokens": "BIGINT",
+    "reasoning_tokens": "BIGINT",
 }
 
 COLUMNS: Mapping[str, Mapping[str, str]] = {
@@ -85,7 +99,7 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "n_turns": "BIGINT",
         "n_commands": "BIGINT",
         "seconds": "DOUBLE",
-        "cost_usd": "DOUBLE",
+        **_USAGE,
     },
     "entities": {
         **_TRIAL_KEY,
@@ -97,6 +111,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "truth_group": "VARCHAR",
         "via_alias": "BOOLEAN",
         "distance": "BIGINT",
+        "sight": "VARCHAR",
+        "first_seen": "BIGINT",
+        "n_evidence": "BIGINT",
+        "n_evidence_found": "BIGINT",
         "code": "BIGINT",
     },
     "commands": {
@@ -259,7 +277,7 @@ def _trial_rows(source: Source) -> Iterator[Row]:
             "n_turns": trial.n_turns,
             "n_commands": trial.n_commands,
             "seconds": trial.seconds,
-            "cost_usd": trial.cost_usd,
+            **{name: getattr(trial, name) for name in _USAGE},
         }
     if source.scorecard is None and source.store is not None:
         yield from _recorded_trials(source, source.store)
@@ -282,9 +300,21 @@ def _recorded_trials(source: Source, store: RunStore) -> Iterator[Row]:
                 "n_turns": record.n_turns,
                 "n_commands": record.n_commands,
                 "seconds": record.seconds,
-                "cost_usd": record.usage.cost_usd,
+                **{name: getattr(record.usage, name) for name in _USAGE},
             }
         yield row
+
+
+def _ground_cells(one: EntityScore) -> Row:
+    """What a submission rests on; the number of pieces found is null where some could not be looked up."""
+    is_known = all(piece.found is not None for piece in one.evidence)
+    n_found = sum(piece.found is Found.FOUND for piece in one.evidence)
+    return {
+        "sight": None if one.sight is None else one.sight.value,
+        "first_seen": one.first_seen,
+        "n_evidence": len(one.evidence),
+        "n_evidence_found": n_found if is_known else None,
+    }
 
 
 def _entity_rows(source: Source) -> Iterator[Row]:
@@ -302,6 +332,7 @@ def _entity_rows(source: Source) -> Iterator[Row]:
                 "truth_group": one.group,
                 "via_alias": one.via_alias,
                 "distance": one.distance,
+                **_ground_cells(one),
                 "code": one.code,
             }
 

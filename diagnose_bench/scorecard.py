@@ -13,9 +13,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from diagnose_bench import __version__
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
+from diagnose_bench.evidence import Found
 from diagnose_bench.files import pretty_json, read_json, write_atomic
+from diagnose_bench.grounding import Sight
 from diagnose_bench.outcome import Limit, Outcome, Profile, UnsafeReason, Verdict
 from diagnose_bench.records import AgentInfo, BoundaryEvent
+from diagnose_bench.scorecard_cost import CostMeasure
 from diagnose_bench.scorecard_statistics import Ends, GroupTable, LiftOverBlind, Statistic, Variance
 
 SCORECARD = "scorecard.json"
@@ -25,6 +28,17 @@ EXIT_INCOMPLETE = 3
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, serialize_by_alias=True)
+
+
+class CitationScore(_Model):
+    """A piece of evidence that an agent cited for an entity, and whether the snapshot has it."""
+
+    file: str | None
+    line: int | None
+    quote: str | None
+    """Its beginning."""
+    found: Found | None
+    """Null where nothing can be said: no snapshot, no file named, a file without text."""
 
 
 class EntityScore(_Model):
@@ -41,6 +55,12 @@ class EntityScore(_Model):
     code: int
     """Which logical entity it is within its trial; equal codes are one."""
     message: str
+    sight: Sight | None = None
+    """Whether an output of a command had shown its name before the submission; null where no commands are on
+    record, and for what is no name."""
+    first_seen: int | None = None
+    """Number of the first command that showed it."""
+    evidence: tuple[CitationScore, ...] = ()
 
 
 class TrialScore(_Model):
@@ -70,6 +90,13 @@ class TrialScore(_Model):
     n_commands: int
     seconds: float
     cost_usd: float | None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    usage_by_agent: bool = False
+    """True where tokens and cost are what the agent, a program, reported of itself."""
+    observed: bool = False
+    """Whether the harness ran the trial, so that turns, commands and seconds are known; else they are 0."""
     boundary_events: tuple[BoundaryEvent, ...] = ()
     """What was seen at the sandbox's boundary, during the run and against the truth."""
 
@@ -222,6 +249,9 @@ class Scorecard(_Model):
     unsafe_reasons: dict[str, int]
     boundary_events: dict[str, int] = Field(default_factory=dict)
     """How many of each confidence."""
+    cost: dict[str, CostMeasure] = Field(default_factory=dict)
+    """What the scored trials took: turns, commands, tokens, money, seconds; in all, per trial, per pass, per
+    correct diagnosis."""
     scenarios: tuple[ScenarioScore, ...]
     patches: tuple[Patch, ...]
     warnings: dict[str, tuple[str, ...]]

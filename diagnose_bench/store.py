@@ -19,6 +19,7 @@ from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError, 
 from diagnose_bench.files import canonical_json, pretty_json, read_bytes, write_atomic
 from diagnose_bench.records import CommandRecord, PlannedTrial, RunManifest, SubmissionRecord, TrialRecord
 from diagnose_bench.redaction import Redactor
+from diagnose_bench.run_errors import cannot_write
 from diagnose_bench.run_format import (
     MANIFEST,
     check_ids,
@@ -43,7 +44,7 @@ class CommandLog:
         try:
             self._file: IO[bytes] = path.open("ab")
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
 
     def __enter__(self) -> CommandLog:
         return self
@@ -67,7 +68,7 @@ class CommandLog:
             self._file.write(canonical_json(record.model_dump(mode="json")) + b"\n")
             self._file.flush()
         except OSError as error:
-            raise _cannot_write(self._path, error) from error
+            raise cannot_write(self._path, error) from error
 
     def close(self) -> None:
         """Make the lines durable and close the file.
@@ -82,7 +83,7 @@ class CommandLog:
                 self._file.flush()
                 os.fsync(self._file.fileno())
         except OSError as error:
-            raise _cannot_write(self._path, error) from error
+            raise cannot_write(self._path, error) from error
 
 
 class RunStore:
@@ -156,7 +157,7 @@ class RunStore:
         try:
             lock = _take_lock(path)
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
         return cls(path, manifest, lock)
 
     def __enter__(self) -> RunStore:
@@ -196,7 +197,7 @@ class RunStore:
             else:
                 _move_aside(folder)
         except OSError as error:
-            raise _cannot_write(folder, error) from error
+            raise cannot_write(folder, error) from error
         return folder
 
     def write_trial(self, record: TrialRecord, diagnosis: bytes | None, *, durable: bool = True) -> None:
@@ -234,7 +235,7 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, data)
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
         except DiagnoseBenchError as error:
             raise RunError(f"{error} Finished trials are kept; go on with --resume.") from error
 
@@ -244,7 +245,7 @@ class RunStore:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         except OSError as error:
-            raise _cannot_write(path, error) from error
+            raise cannot_write(path, error) from error
 
     def record(self, trial: PlannedTrial) -> TrialRecord | None:
         """The record of one trial, or None where it is not finished.
@@ -395,10 +396,3 @@ def _keep_numbered(folder: Path) -> None:
         if not _KEPT.fullmatch(name) and not name.startswith("."):
             stem, _, suffix = name.rpartition(".")
             (folder / name).rename(folder / f"{stem}.{number}.{suffix}")
-
-
-def _cannot_write(path: Path, error: OSError) -> RunError:
-    return RunError(
-        f"{path}: cannot write: {error.strerror}. Finished trials are kept: free some space or mend the "
-        "permissions, then run the same command with --resume."
-    )

@@ -13,10 +13,11 @@ from pathlib import Path
 from types import TracebackType
 
 from diagnose_bench.errors import DiagnoseBenchError, RunError, RunFormatError
-from diagnose_bench.files import canonical_json, remedy_of, sha256_of_bytes, write_atomic
+from diagnose_bench.files import canonical_json, sha256_of_bytes, write_atomic
 from diagnose_bench.records import SubmissionRecord
 from diagnose_bench.redacted_answer import redacted_answer
 from diagnose_bench.redaction import Redactor
+from diagnose_bench.run_errors import cannot_write
 from diagnose_bench.run_format import parse_line
 
 SUBMISSIONS = "submissions.jsonl"
@@ -84,7 +85,7 @@ class SubmissionLog:
                 try:
                     write_atomic(self._folder / file, redacted_answer(data[:KEPT_BYTES], self._redactor))
                 except DiagnoseBenchError as error:
-                    raise RunError(str(error)) from error
+                    raise RunError(f"{error} Finished trials are kept; go on with --resume.") from error
             if self.n_seen <= KEPT_LINES:
                 self._write(record)
             elif accepted:
@@ -115,7 +116,7 @@ class SubmissionLog:
                 if durable or record.n <= KEPT_FILES:
                     os.fsync(file.fileno())
         except OSError as error:
-            raise RunError(f"{self._path}: cannot write: {error.strerror}. {remedy_of(error)}") from error
+            raise cannot_write(self._path, error) from error
 
 
 def read_submissions(folder: Path) -> Iterator[SubmissionRecord]:

@@ -43,3 +43,8 @@ def _visible_character(character: str, keep_lines: bool) -> str:
 def count_text(counts: dict[str, int]) -> str:
     """Counts that are not zero, as one line."""
     return ", ".join(f"{name} {count}" for name, count in counts.items() if count) or "none"
+
+
+def count_noun(number: int, noun: str) -> str:
+    """A number with its noun: ``1 trial``, ``2 trials``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

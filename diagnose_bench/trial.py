@@ -13,9 +13,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialOver
+from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialFailed, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
-from diagnose_bench.errors import DiagnoseBenchError, RunError
+from diagnose_bench.errors import DiagnoseBenchError, RunError, UsageError
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.redacted_answer import redacted_answer
@@ -118,6 +118,8 @@ def run_trial(
     ------
     RunError
         The run folder cannot be written.
+    UsageError
+        The agent says that it cannot work as it was named, so that every further trial would fail.
     TrialStopped
         `stop` was set meanwhile.
     """
@@ -142,12 +144,15 @@ def run_trial(
             stack.enter_context(stop.over(session))
         try:
             ending = _attend(agent, session, setting)
-        except RunError:
+        except (RunError, UsageError):
             raise
         except Exception as error:
             known = isinstance(error, DiagnoseBenchError)
             ending = _Ending(
-                Outcome.HARNESS_ERROR, str(error) if known else f"{type(error).__name__}: {error}"
+                Outcome.HARNESS_ERROR,
+                str(error) if known else f"{type(error).__name__}: {error}",
+                usage=error.usage if isinstance(error, TrialFailed) else Usage(),
+                steps=error.steps if isinstance(error, TrialFailed) else (),
             )
     record = TrialRecord(
         scenario_id=trial.scenario_id,
@@ -220,6 +225,10 @@ def _work(agent: Agent, session: Session) -> AgentResult:
         return agent.diagnose(session)
     except TrialOver:
         return AgentResult()
+    except TrialFailed as error:
+        if not session.has_submission():
+            raise
+        return AgentResult(usage=error.usage, steps=error.steps)
     except Exception as error:
         # A builtin agent's own mistake is the agent's; in the others only our code can fail here.
         if agent.kind != "builtin":

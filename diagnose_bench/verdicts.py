@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
+from diagnose_bench.grounding import Sight, sightings
 from diagnose_bench.outcome import Outcome, UnsafeReason, Verdict
 from diagnose_bench.records import BoundaryEvent, CommandRecord, Confidence, SandboxInfo, TrialRecord
 
 _RUNTIME_ERRORS = frozenset(
     {Outcome.AGENT_ERROR, Outcome.TIME_LIMIT, Outcome.TURN_LIMIT, Outcome.HARNESS_ERROR}
 )
-_NAME_CHARACTER = "A-Za-z0-9"
 
 
 def verdict_of(
@@ -86,24 +85,6 @@ def unsafe_reasons(
 
 
 def never_seen(named_causes: Sequence[Sequence[str]], commands: Iterable[CommandRecord]) -> tuple[int, ...]:
-    """Places of the named causes that occur, under none of their names, in what any command showed the agent.
-
-    Notes
-    -----
-    ``cart`` is seen in ``cart-5d8f7c9b6d-x2v5z`` (its Pod) and in ``shop/cart``, not in ``valkey-cart``.
-    """
-    waiting = {place: _pattern(names) for place, names in enumerate(named_causes)}
-    for command in commands if waiting else ():
-        waiting = {
-            place: pattern for place, pattern in waiting.items() if pattern.search(command.output) is None
-        }
-        if not waiting:
-            break
-    return tuple(waiting)
-
-
-def _pattern(names: Sequence[str]) -> re.Pattern[str]:
-    alternatives = "|".join(re.escape(name) for name in dict.fromkeys(names) if name)
-    # An escaped line break of JSON (`\ncart`) ends in a letter that belongs to no name.
-    before = rf"(?:(?<![{_NAME_CHARACTER}-])|(?<=\\[nrt]))"
-    return re.compile(rf"{before}(?:{alternatives or '(?!)'})(?![{_NAME_CHARACTER}])")
+    """Places of the named causes that no output showed the agent under any of their names (`grounding`)."""
+    found = sightings(named_causes, commands)
+    return tuple(place for place, one in enumerate(found) if one.sight is not Sight.SEEN)

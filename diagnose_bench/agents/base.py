@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+from diagnose_bench.errors import DiagnoseBenchError
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.records import AgentInfo, Usage
 from diagnose_bench.redaction import Redactor
@@ -105,6 +106,28 @@ class AgentResult:
     error: str | None = None
     usage: Usage = field(default_factory=Usage)
     steps: tuple[AgentStep, ...] = ()
+
+
+class TrialFailed(DiagnoseBenchError):
+    """An agent cannot go on through no fault of its own, such as a model's server that stays away.
+
+    The trial ends as ``harness_error``, which is no zero and is tried again; unless a diagnosis is in, which
+    then counts.
+
+    Parameters
+    ----------
+    message : str
+        What, where, what next.
+    usage : Usage, optional
+        What was spent by then.
+    steps : sequence of AgentStep
+        Its own loop so far.
+    """
+
+    def __init__(self, message: str, *, usage: Usage | None = None, steps: Sequence[AgentStep] = ()) -> None:
+        super().__init__(message)
+        self.usage = usage or Usage()
+        self.steps = tuple(steps)
 
 
 class TrialOver(Exception):
@@ -251,5 +274,14 @@ class Agent(Protocol):
         ...
 
     def diagnose(self, session: TrialSession) -> AgentResult:
-        """Work on one scenario until done or until the session is over."""
+        """Work on one scenario until done or until the session is over.
+
+        Raises
+        ------
+        TrialFailed
+            It cannot go on through no fault of its own: the trial is no zero and is tried again.
+        UsageError
+            No trial can go on as the agent was named (its key was taken back): the run ends, and what is
+            finished is kept.
+        """
         ...

@@ -92,7 +92,10 @@ def run(
         typer.Option(metavar="ID", help="Only this scenario; no headline then. Repeatable."),
     ] = None,
     repeats: Annotated[int, typer.Option(metavar="N", help="Trials of each scenario.")] = 3,
-    max_turns: Annotated[int, typer.Option(metavar="N", help="Shell calls of a trial.")] = 100,
+    max_turns: Annotated[
+        int,
+        typer.Option(metavar="N", help="Turns of a trial: shell calls, or model calls where we make them."),
+    ] = 100,
     time_limit: Annotated[float, typer.Option(metavar="S", help="Seconds of a trial.")] = 1800.0,
     forced_final: Annotated[
         bool, typer.Option("--forced-final", help="One more turn, only to submit, after the last.")
@@ -123,7 +126,7 @@ def run(
         bool, typer.Option("--dry-run", help="Check and plan; run nothing, write nothing.")
     ] = False,
     baselines: Annotated[
-        bool, typer.Option(help="Run the baseline agents once beside a program, for the report.")
+        bool, typer.Option(help="Run the baseline agents once beside the agent, for the report.")
     ] = True,
     hide: Annotated[
         list[Path] | None,

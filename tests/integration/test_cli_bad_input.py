@@ -451,7 +451,7 @@ def test_a_trial_that_failed_through_our_fault_is_run_again_and_nothing_else(
     bad = answers / "scenario-002" / "1.json"
     bad.parent.mkdir()
     bad.symlink_to(bad)  # reading it is an error of the system, and not the agent's
-    words = ["run", "--agent", f"replay:{answers}", "--suite", suite, "--repeats", "1"]
+    words = ["run", "--agent", f"replay:{answers}", "--suite", suite, "--repeats", "1", "--retries", "0"]
     done = call(*words, "--out", tmp_path / "run")
     assert done.code == 3
     assert "scenario-002, repeat 1: harness_error: " in done.err

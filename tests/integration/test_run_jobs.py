@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from small_suite import CULPRITS, SCENARIO_IDS, write_small_suite
 
-from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
+from diagnose_bench.agents.base import AgentKind, AgentResult, TrialFailed, TrialSession
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.errors import RunError, SandboxError, UsageError
 from diagnose_bench.grading import score_run
@@ -76,8 +76,7 @@ def suite(tmp_path: Path) -> Suite:
 def _without_times(run: Path) -> bytes:
     """A scorecard without what can differ between two runs: their ids and their seconds."""
     value = json.loads((run / SCORECARD).read_bytes())
-    del value["run_id"]
-    value.pop("cost", None)
+    del value["run_id"], value["cost"]["seconds"]
     for scenario in value["scenarios"]:
         for trial in scenario["trials"]:
             del trial["seconds"]
@@ -175,6 +174,26 @@ def test_a_fault_of_ours_is_tried_again_so_often_and_each_try_is_on_record(
     assert score_run(tmp_path / "run").outcomes["harness_error"] == 1
 
 
+def test_a_failure_of_ours_keeps_what_was_spent_and_a_diagnosis_that_is_in(
+    suite: Suite, tmp_path: Path
+) -> None:
+    class Cut(Scripted):
+        kind: AgentKind = "model"
+
+        def diagnose(self, session: TrialSession) -> AgentResult:
+            if session.repeat == 1:
+                session.submit(b"[]")
+            raise TrialFailed("the server is away", usage=Usage(input_tokens=70))
+
+    options = RunOptions(repeats=2, retries=0, scenarios=("1",), baselines=False)
+    run_suite(suite, Cut(), options, tmp_path / "run")
+    records = [record for _, record in RunStore.open(tmp_path / "run").trials()]
+    assert [record and (record.outcome, record.usage.input_tokens) for record in records] == [
+        ("diagnosed", 70),
+        ("harness_error", 70),
+    ]
+
+
 def test_other_jobs_may_go_on_with_a_run(suite: Suite, tmp_path: Path) -> None:
     options = {"repeats": 2, "baselines": False}
     first = run_suite(suite, Scripted(), RunOptions(jobs=1, **options), tmp_path / "run")  # type: ignore[arg-type]
@@ -192,6 +211,32 @@ def test_an_agent_that_cannot_work_is_refused_before_the_first_trial(suite: Suit
         run_suite(suite, agent, RunOptions(repeats=2, jobs=2), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     assert not agent.attended
+
+
+@pytest.mark.parametrize("jobs", [1, 3])
+def test_an_agent_that_can_work_no_more_ends_the_run_and_keeps_what_is_finished(
+    suite: Suite, tmp_path: Path, jobs: int
+) -> None:
+    class Locked(Scripted):
+        kind: AgentKind = "model"
+
+        def diagnose(self, session: TrialSession) -> AgentResult:
+            with self._lock:
+                self.attended[session.scenario_id, session.repeat] += 1
+                if self.attended.total() > 3:
+                    raise UsageError("the key was taken back")
+                session.submit(b"[]")
+            return AgentResult()
+
+    agent = Locked()
+    options = RunOptions(repeats=10, jobs=jobs, baselines=False)
+    with pytest.raises(UsageError, match="the key was taken back"):
+        run_suite(suite, agent, options, tmp_path / "run")
+    finished = [record for _, record in RunStore.open(tmp_path / "run").trials() if record is not None]
+    # A trial that had just handed in when the run was stopped is run again later.
+    assert [record.outcome for record in finished] == ["diagnosed"] * len(finished)
+    assert 1 <= len(finished) <= 3
+    assert agent.attended.total() <= 3 + jobs
 
 
 def test_a_run_folder_that_takes_no_more_ends_all_trials_and_the_run(suite: Suite, tmp_path: Path) -> None:

@@ -120,6 +120,6 @@ def test_unverifiable_pass_says_which_name_was_never_shown(tmp_path: Path) -> No
     explanation = explain_trial(write_run(tmp_path / "other", suite, {(ONE, 1): trial}), ONE, 1)
     text = explanation.text()
     assert "verdict: unsafe_pass (unverifiable)" in text
-    assert "unverifiable: no recorded output of a command has the name valkey\n" in text
+    assert "unverifiable: no recorded output of a command shows the name valkey\n" in text
     assert "has the name cart" not in text
     assert [set(names) for names in explanation.to_dict()["unseen"]] == [{"valkey"}]
