@@ -56,11 +56,13 @@ _CLOUD_KEY = "|".join(
         r"LTAI[A-Za-z0-9]{16,}",
     )
 )
-# A value without capitals may be the name of a Secret, which is no secret.
+_ASSIGNED = r"[\"']{0,2}[ \t]{0,8}[=:][ \t]{0,8}[\"']{0,2}"
 _CLOUD_SECRET = (
-    r"(?i:(?:aws_?secret_?access_?key|aws_?session_?token|accountkey|sharedaccesskey|client_?secret)"
-    r"[\"']{0,2}[ \t]{0,8}[=:][ \t]{0,8}[\"']{0,2})"
+    rf"(?i:(?:aws_?secret_?access_?key|aws_?session_?token|accountkey|sharedaccesskey){_ASSIGNED})"
     r"(?P<secret>(?=[a-z0-9.-]*[A-Z+/=_~])[A-Za-z0-9+/=_~.-]{16,})"
+    # A value without capitals may be the name of a Secret, which is no secret; one with a slash an object.
+    rf"|(?i:client_?secret{_ASSIGNED})"
+    r"(?P<client>(?=[a-z0-9.-]*[A-Z_~])[A-Za-z0-9_~.-]{16,}(?![A-Za-z0-9_~./-]))"
 )
 
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (

@@ -102,6 +102,8 @@ def _check(document: Any) -> None:
         raise ValueError(f"schema_version is {document['schema_version']!r}")
     if not isinstance(document["agent"]["name"], str) or not isinstance(document["agent"]["version"], str):
         raise ValueError("the agent has no name or version")
+    if not document["steps"]:
+        raise ValueError("it has no step")
     for number, step in enumerate(document["steps"], start=1):
         if step["step_id"] != number:
             raise ValueError(f"step {number} has the number {step['step_id']!r}")
@@ -109,7 +111,12 @@ def _check(document: Any) -> None:
             raise ValueError(f"step {number} is of {step['source']!r}")
         if step["source"] != "agent" and any(name in step for name in _AGENT_ONLY):
             raise ValueError(f"step {number} has what only an agent has")
-        calls = {call["tool_call_id"] for call in step.get("tool_calls", ())}
+        if not isinstance(step["message"], str):
+            raise ValueError(f"step {number} has no message")
+        for call in step.get("tool_calls", ()):
+            if not isinstance(call["function_name"], str) or not isinstance(call["arguments"], dict):
+                raise ValueError(f"step {number} has a call without a name or arguments")
+        calls = {str(call["tool_call_id"]) for call in step.get("tool_calls", ())}
         for result in step.get("observation", {}).get("results", ()):
             if result.get("source_call_id") not in {None, *calls}:
                 raise ValueError(f"step {number} has a result without its call")

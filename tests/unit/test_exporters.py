@@ -167,7 +167,11 @@ def test_trajectories_are_what_their_models_accept(run: Path, tmp_path: Path) ->
 
 def test_a_damaged_trajectory_is_named_and_not_passed_on(run: Path, tmp_path: Path) -> None:
     path = run / "trials/scenario-001/1/trajectory.json"
-    for text in ('{"schema_version": "ATIF-v1.7"}', "[]", "{", '{"schema_version": NaN}'):
+    head = '{"schema_version": "ATIF-v1.7", "agent": {"name": "a", "version": "1"}, "steps": '
+    steps = ("[]", "7", "[7]", '[{"step_id": 1, "source": "user"}]', '[{"step_id": 2, "source": "user"}]')
+    call_less = '[{"step_id": 1, "source": "agent", "message": "", "tool_calls": [{"tool_call_id": "a"}]}]'
+    broken = ('{"schema_version": "ATIF-v1.7"}', "[]", "{", '{"schema_version": NaN}', "[" * 100_000)
+    for text in (*broken, *(f"{head}{one}}}" for one in (*steps, call_less))):
         path.write_text(text)
         message = call("export", "atif", run, "--out", tmp_path / "out").refused()
         assert f"{path}: is no trajectory" in message

@@ -124,6 +124,8 @@ UNTOUCHED = (
     "hf_metric_name_with_many_words_total 3",
     "npm_config_registry_fallback_timeout=30",
     "clientSecret: oauth2-proxy-client-secret",
+    "clientSecret: shop/Deployment/oauth2-proxy",
+    "accountKey: storage-account-key-secret",
     "diagnose-bench:1f0c8a7e6d5c4b3a29181716151413120f0e0d0c",
     "bearer authentication was refused by the apiserver",
     "http://10.0.0.7:8080/metrics",
