@@ -65,14 +65,14 @@ def running_engine(engine: str) -> Iterator[None]:
     """An engine that answers: podman needs nothing running, docker may have to be started."""
     if shutil.which(engine) is None:
         missing(f"{engine} is not installed")
-    answers = subprocess.run([engine, "info"], capture_output=True, check=False).returncode == 0
-    if answers:
+    asked = subprocess.run([engine, "info"], capture_output=True, text=True, check=False)
+    if asked.returncode == 0:
         yield
     elif engine == "docker" and os.geteuid() == 0 and shutil.which("dockerd"):
         with _own_docker():
             yield
     else:
-        missing(f"{engine} is installed and does not answer")
+        missing(f"{engine} is installed and does not answer: {asked.stderr[-500:]}")
 
 
 @contextlib.contextmanager
