@@ -110,7 +110,7 @@ class HostedAgent:
                 "n_redacted": trial.n_redacted,
                 "n_requests": dict(trial.requests),
             }
-            write_atomic(session.log_folder / "hosted.json", pretty_json(document))
+            write_atomic(session.log_folder / "hosted.json", session.redactor.data(pretty_json(document)))
         return AgentResult(error=report.failure)
 
     def _listening(self) -> HostedServer:
