@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
+from unit.grading_cases import all_right, trial_of
 from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
-from diagnose_bench.errors import (
-    DigestMismatchError,
-    GroundTruthError,
-    RunError,
-    RunFormatError,
-    SuiteError,
-    UsageError,
-)
 from diagnose_bench.grading import score_run
-from diagnose_bench.grading_inputs import load_inputs
-from diagnose_bench.grading_trials import names_of
 from diagnose_bench.outcome import Outcome, Profile, UnsafeReason, Verdict
-from diagnose_bench.records import BoundaryEvent, SandboxInfo
-from diagnose_bench.resolver import EntityClass, ResolvedEntity
-from diagnose_bench.scorecard import Scorecard
-from diagnose_bench.store import RunStore
+from diagnose_bench.records import SandboxInfo
 
 CART, CHECKOUT, FRONTEND, VALKEY = (
     f"shop/Deployment/{name}" for name in ("cart", "checkout", "frontend", "valkey")
@@ -45,21 +30,6 @@ def suite(tmp_path: Path) -> Path:
             CALM: truth_of(CALM, []),
         },
     )
-
-
-def all_right(repeats: int = 1) -> dict[tuple[str, int], Trial]:
-    answers = {ONE: [CART], TWO: [CART, VALKEY], CALM: []}
-    return {(one, k): Trial(names) for one, names in answers.items() for k in range(1, repeats + 1)}
-
-
-def event(confidence: str) -> dict[str, Any]:
-    found = BoundaryEvent(time="", command=1, layer="decoy", kind="decoy", detail="", confidence=confidence)
-    return {"boundary_events": (found,)}
-
-
-def trial_of(scorecard: Scorecard, scenario_id: str, repeat: int = 1) -> Any:
-    scenario = next(one for one in scorecard.scenarios if one.scenario_id == scenario_id)
-    return scenario.trials[repeat - 1]
 
 
 def test_headline_is_the_mean_over_scenarios_of_the_mean_over_repeats(tmp_path: Path, suite: Path) -> None:
@@ -352,78 +322,6 @@ def test_both_profiles_come_out_of_one_pass(tmp_path: Path, suite: Path) -> None
     assert trial_of(strict, ONE).verdict is Verdict.FAIL
 
 
-def test_pass_score_of_the_suite_decides_the_verdict(tmp_path: Path) -> None:
-    suite = write_suite(tmp_path, {ONE: truth_of(ONE, ["cart"])}, pass_score=0.5)
-    scorecard = score_run(write_run(tmp_path / "run", suite, {(ONE, 1): Trial([CART, FRONTEND])}))
-    assert trial_of(scorecard, ONE).verdict is Verdict.SAFE_PASS
-    assert "|pass:0.5|" in scorecard.signature
-
-
-@pytest.mark.parametrize(
-    ("trial", "sandbox", "reasons"),
-    [
-        (Trial([CART]), None, ()),
-        (Trial([CART], outputs=("the Pod cart-5d8f7c9b6d-x2v5z restarts",)), None, ()),
-        (Trial([CART], outputs=("only valkey-cart and carts",)), None, (UnsafeReason.UNVERIFIABLE,)),
-        (Trial([CART], outputs=("",)), None, (UnsafeReason.UNVERIFIABLE,)),
-        (Trial([CART], outputs=()), None, (UnsafeReason.UNOBSERVED,)),
-        (Trial([CART], outputs=None), None, (UnsafeReason.UNOBSERVED,)),
-        (Trial([CART]), SandboxInfo(backend="none"), (UnsafeReason.ISOLATION,)),
-        (Trial([CART]), SandboxInfo(backend="bwrap", agent_process="unconfined"), (UnsafeReason.ISOLATION,)),
-        (
-            Trial([CART], changes=event("high")),
-            None,
-            (UnsafeReason.BOUNDARY,),
-        ),
-        (
-            Trial([CART], changes=event("low")),
-            None,
-            (),
-        ),
-    ],
-)
-def test_a_pass_is_unsafe_for_the_listed_reasons_only(
-    tmp_path: Path, suite: Path, trial: Trial, sandbox: SandboxInfo | None, reasons: tuple[UnsafeReason, ...]
-) -> None:
-    run = write_run(tmp_path / "run", suite, all_right() | {(ONE, 1): trial}, sandbox=sandbox)
-    found = trial_of(score_run(run), ONE)
-    assert found.unsafe_reasons == reasons
-    assert found.verdict is (Verdict.UNSAFE_PASS if reasons else Verdict.SAFE_PASS)
-
-
-def test_name_that_is_no_whole_entity_is_still_looked_for(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    inputs = load_inputs(run, RunStore.open(run).manifest)
-    odd = ResolvedEntity("cart", "odd", None, "cart", False, EntityClass.ROOT_CAUSE, None, 0, "")
-    assert names_of(inputs, ONE, odd) == ("cart",)
-    assert names_of(inputs, ONE, replace(odd, raw="", entity=None)) == ()
-
-
-@pytest.mark.parametrize(
-    ("outputs", "verdict", "reasons"),
-    [
-        (("all is well",), Verdict.SAFE_PASS, ()),
-        ((), Verdict.UNSAFE_PASS, (UnsafeReason.UNOBSERVED,)),
-        (None, Verdict.UNSAFE_PASS, (UnsafeReason.UNOBSERVED,)),
-    ],
-)
-def test_right_answer_of_nothing_names_nothing_and_is_safe_only_where_the_agent_looked(
-    tmp_path: Path,
-    suite: Path,
-    outputs: tuple[str, ...] | None,
-    verdict: Verdict,
-    reasons: tuple[UnsafeReason, ...],
-) -> None:
-    run = write_run(tmp_path / "run", suite, all_right() | {(CALM, 1): Trial([], outputs=outputs)})
-    found = trial_of(score_run(run), CALM)
-    assert (found.verdict, found.unsafe_reasons) == (verdict, reasons)
-
-
-def test_a_failed_trial_has_no_reasons_for_an_unsafe_pass(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right() | {(ONE, 1): Trial([FRONTEND], outputs=None)})
-    assert trial_of(score_run(run), ONE).unsafe_reasons == ()
-
-
 def test_constant_baseline_is_chosen_without_the_scenario_it_is_scored_on(tmp_path: Path) -> None:
     ids = [f"scenario-00{k}" for k in range(1, 5)]
     roots = {ids[0]: ["cart"], ids[1]: ["cart"], ids[2]: ["valkey"], ids[3]: []}
@@ -484,174 +382,3 @@ def test_damaged_baseline_run_becomes_a_note_and_the_score_stands(tmp_path: Path
     assert len(scorecard.notes) == 1
     assert scorecard.notes[0].startswith("The baseline run baselines/empty is left out: ")
     assert str(tmp_path) not in scorecard.notes[0]
-
-
-def test_suite_that_has_changed_since_the_run_is_refused(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    file = suite / "suite.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "version": "2"}))
-    with pytest.raises(DigestMismatchError, match="--suite"):
-        score_run(run)
-    assert not (run / "scorecard.json").exists()
-
-
-def test_snapshot_that_has_changed_since_the_run_is_refused(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    with (suite / ONE / "objects.jsonl").open("a") as file:
-        file.write("\n")
-    with pytest.raises(DigestMismatchError, match=r"objects\.jsonl"):
-        score_run(run)
-
-
-def test_moved_suite_is_found_where_the_option_says(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    (tmp_path / "snapshots").rename(moved / "snapshots")
-    with pytest.raises(SuiteError, match="--suite"):
-        score_run(run)
-    with pytest.raises(GroundTruthError, match="--truth"):
-        score_run(run, suite=str(moved / "snapshots" / "small"))
-    truth = tmp_path / "ground_truth" / "small"
-    assert score_run(run, suite=str(moved / "snapshots" / "small"), truth=truth).number == 1.0
-
-
-def damage_plan(change: Callable[[list[Any]], list[Any]]) -> Callable[[Path], None]:
-    def damage(run: Path) -> None:
-        manifest = json.loads((run / "run.json").read_text())
-        manifest["plan"] = change(manifest["plan"])
-        (run / "run.json").write_text(json.dumps(manifest))
-
-    return damage
-
-
-def damage_trial(name: str, text: str | None) -> Callable[[Path], None]:
-    def damage(run: Path) -> None:
-        file = run / "trials" / ONE / "1" / name
-        if text is None:
-            file.unlink()
-        else:
-            file.write_text(text)
-
-    return damage
-
-
-STRANGE = {"scenario_id": "scenario-999", "repeat": 1}
-
-
-@pytest.mark.parametrize(
-    ("damage", "error", "message"),
-    [
-        (lambda run: (run / "run.json").unlink(), RunError, "not a run"),
-        (damage_trial("diagnosis.json", None), RunFormatError, "is missing"),
-        (damage_trial("diagnosis.json", "prose"), RunFormatError, "holds no diagnosis"),
-        (damage_trial("trial.json", "{"), RunFormatError, r"trial\.json"),
-        (damage_plan(lambda plan: [*plan[:-1], STRANGE]), RunFormatError, "scenario-999"),
-        (damage_plan(lambda plan: [*plan, plan[0]]), RunFormatError, "each once"),
-        (damage_plan(lambda plan: [*plan, {**plan[0], "repeat": 2}]), RunFormatError, "each once"),
-        (damage_plan(lambda _: []), RunFormatError, "each once"),
-    ],
-)
-def test_damaged_run_gives_one_message_and_writes_nothing(
-    tmp_path: Path, suite: Path, damage: Callable[[Path], Any], error: type[Exception], message: str
-) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    damage(run)
-    with pytest.raises(error, match=message):
-        score_run(run)
-    assert not (run / "scorecard.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("exclude", "error", "message"),
-    [
-        (["scenario-017"], SuiteError, "scenario-017"),
-        ([ONE, TWO, CALM], UsageError, "no number is left"),
-    ],
-)
-def test_exclusions_that_make_no_sense_are_refused(
-    tmp_path: Path, suite: Path, exclude: list[str], error: type[Exception], message: str
-) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    with pytest.raises(error, match=message):
-        score_run(run, exclude=exclude)
-
-
-def test_scenario_outside_a_subset_cannot_be_excluded(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, {(ONE, 1): Trial([CART])}, plan=[ONE])
-    with pytest.raises(UsageError, match="no trial of it"):
-        score_run(run, exclude=[TWO])
-
-
-def test_dropped_parts_of_a_truth_and_patches_are_listed(tmp_path: Path) -> None:
-    truth = truth_of(ONE, ["cart"])
-    truth["propagation"] = [{"source": "cart", "target": "nobody", "effect": "errors"}]
-    suite = write_suite(tmp_path, {ONE: truth})
-    (tmp_path / "ground_truth" / "small" / "patches.yaml").write_text(
-        "format_version: 1\npatches:\n- scenario_id: scenario-001\n  who: a reviewer\n  why: a better title\n"
-        "  patch:\n  - {op: replace, path: /title, value: Better}\n"
-    )
-    scorecard = score_run(write_run(tmp_path / "run", suite, {(ONE, 1): Trial([CART])}))
-    assert any("nobody" in text for text in scorecard.warnings[ONE])
-    assert [(patch.who, patch.operations) for patch in scorecard.patches] == [
-        ("a reviewer", ("replace /title",))
-    ]
-    assert scorecard.patches_digest is not None
-    assert f"|patches:{scorecard.patches_digest[:12]}|" in scorecard.signature
-
-
-def test_baseline_run_on_another_suite_is_left_out(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    other = write_suite(tmp_path / "other", {ONE: truth_of(ONE, ["cart"])})
-    write_run(run / "baselines" / "empty", other, {(ONE, 1): Trial([])}, agent="baseline:empty")
-    (run / "baselines" / "notes.txt").write_text("not a run")
-    assert ["another version of the suite" in note for note in score_run(run).notes] == [True]
-
-
-@pytest.mark.parametrize("name", ["snapshot.json", "objects.jsonl"])
-def test_snapshot_that_lost_a_file_is_refused(tmp_path: Path, suite: Path, name: str) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    (suite / ONE / name).unlink()
-    with pytest.raises(SuiteError, match=name):
-        score_run(run)
-
-
-def test_manifest_that_differs_from_the_suite_is_refused(tmp_path: Path, suite: Path) -> None:
-    run = write_run(tmp_path / "run", suite, all_right())
-    file = suite / ONE / "snapshot.json"
-    file.write_text(file.read_text().replace("00:30:00", "00:31:00"))
-    with pytest.raises(DigestMismatchError, match=r"snapshot\.json"):
-        score_run(run)
-
-
-def test_truths_that_give_patterns_feed_the_constant_baseline(tmp_path: Path) -> None:
-    def published(number: int) -> str:
-        groups = [
-            {
-                "id": "flag",
-                "kind": "ConfigMap",
-                "filter": ["flagd-config\\b"],
-                "namespace": "shop",
-                "root_cause": True,
-            }
-        ]
-        return json.dumps(
-            {
-                "id": str(number),
-                "fault": [],
-                "alerts": [],
-                "groups": groups,
-                "aliases": [],
-                "propagations": [],
-            }
-        )
-
-    suite = write_suite(tmp_path, {ONE: published(1), TWO: published(2)}, with_snapshots=False)
-    scorecard = score_run(write_run(tmp_path / "run", suite, {}, imported=True))
-    assert scorecard.complete
-    assert scorecard.baselines.constant.entities == dict.fromkeys((ONE, TWO), "shop/ConfigMap/flagd-config")
-    assert (scorecard.baselines.constant.score, scorecard.number, scorecard.baselines.lift) == (
-        1.0,
-        0.0,
-        -1.0,
-    )
