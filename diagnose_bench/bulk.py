@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ from diagnose_bench.suite import load_suite
 BULK_FORMAT_VERSION = 1
 _MOST_PLANNED = 10_000
 _AGENTS_AT_ONCE = 32
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,8 @@ class AgentResult:
     path: Path
     head: dict[str, Any]
     n_trials: int
+    n_traced: int = 0
+    """Trials whose answer has the canary of a truth."""
 
 
 @dataclass
@@ -99,6 +102,14 @@ class BulkResult:
             found.append(
                 f"{self.n_planned - n_trials} of {self.n_planned} planned trials are absent: no_diagnosis, "
                 "scored 0."
+            )
+        if traced := [agent for agent in self.agents if agent.n_traced]:
+            names = ", ".join(agent.name for agent in traced[:_MOST_NAMED])
+            more = f" and {len(traced) - _MOST_NAMED} more" if len(traced) > _MOST_NAMED else ""
+            found.append(
+                f"{sum(agent.n_traced for agent in traced)} of {n_trials} answers have the canary of a truth "
+                f"in them, so their authors have seen a truth: {names}{more}. A pass with it is unsafe "
+                "(boundary)."
             )
         if not self.is_detailed:
             found.append("As asked, the scorecards list no trials; --trials writes a row for each.")
@@ -236,7 +247,7 @@ def score_file(
         if details:
             again = reading.spool or stack.enter_context(path.open("rb"))
             again.flush()
-            source = RowSource(path, again.fileno(), reading.details)
+            source = RowSource(path, again.fileno(), reading.details, reading.traces)
         result.agents = tuple(
             _write_scorecards(reading, agents, found, plan, profile, n_root_causes, source, places[folder])
         )
@@ -247,10 +258,7 @@ def score_file(
             places[trials].replace(trials)
         _publish_rejected(reading, places[rejected_path], rejected_path)
         bulk_files.publish_folder(places[folder], folder)
-        result.agents = tuple(
-            AgentResult(agent.name, folder / agent.path.name, agent.head, agent.n_trials)
-            for agent in result.agents
-        )
+        result.agents = tuple(replace(agent, path=folder / agent.path.name) for agent in result.agents)
     return result
 
 
@@ -311,14 +319,25 @@ def _write_scorecards(
             scorecard = scorecard_of(one)
             path = folder / f"{slugs[agent]}.json"
             bulk_files.write_parts(path, scorecard_text(scorecard, one, source, pieces))
-            n_trials = int((plan.places[one.rows["scenario"]] >= 0).sum())
-            yield AgentResult(agent, path, _head(scorecard), n_trials)
+            rows = one.rows[plan.places[one.rows["scenario"]] >= 0]
+            n_traced = int((rows["n_events"] > 0).sum())
+            yield AgentResult(agent, path, _head(scorecard), rows.size, n_traced)
 
 
 def _head(scorecard: Scorecard) -> dict[str, Any]:
     """The numbers that stand in the table: the scorecard without what it has for each scenario."""
     whole = scorecard.model_copy(update={"scenarios": ()}).to_dict()
-    kept = ("headline", "subset", "metrics", "profiles", "baselines", "outcomes", "signature", "complete")
+    kept = (
+        "headline",
+        "subset",
+        "metrics",
+        "profiles",
+        "baselines",
+        "outcomes",
+        "boundary_events",
+        "signature",
+        "complete",
+    )
     head = {name: whole[name] for name in kept}
     names = ("empty", "blind", "lift", "lift_over_blind")
     head["baselines"] = {name: whole["baselines"][name] for name in names} | {

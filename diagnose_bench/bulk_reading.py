@@ -14,6 +14,7 @@ from diagnose_bench.bulk_files import RejectedRows
 from diagnose_bench.bulk_names import NameBook
 from diagnose_bench.bulk_row import TOO_LONG, Row, agent_of, read_row
 from diagnose_bench.bulk_source import Block, read_lines, read_parquet
+from diagnose_bench.bulk_traces import RowTraces
 from diagnose_bench.bulk_trials import BlockRows, TrialArray, TrialColumns, Trials, score_columns
 from diagnose_bench.errors import SuiteError
 from diagnose_bench.grading_inputs import GradingInputs
@@ -48,6 +49,8 @@ class Reading:
         Where the lines of a file go that is not made of lines, so that they can be read again.
     n_rows : int
         Rows that were there, blank lines not counted.
+    traces : RowTraces
+        What answers are searched for.
     """
 
     inputs: GradingInputs
@@ -66,6 +69,8 @@ class Reading:
         self._scenarios: dict[str, int | str] = {}
         ids = [scenario.id for scenario in self.inputs.suite.scenarios]
         self._numbers = {scenario_id: number for number, scenario_id in enumerate(ids)}
+        self._ids = ids
+        self.traces = RowTraces(self.inputs.traces)
         self.names = NameBook(self.inputs, ids, self.path.stat().st_size)
         self._n_root_causes: dict[int, int] = {}
 
@@ -91,6 +96,7 @@ class Reading:
                     starts, ends = block.edges
                     places = found["line"] - block.first
                     found["at"], found["size"] = block.at + starts[places], (ends - starts)[places]
+                    self._count_events(block, found)
                 self.trials.add(found)
                 if self.spool is not None:
                     self.spool.write(block.data)
@@ -128,6 +134,18 @@ class Reading:
         shown = "; ".join(f"line {line}: {reason}" for line, reason in self.rejected[:3])
         more = f"; and {self.rejects.n_rows - 3} more" if self.rejects.n_rows > 3 else ""
         return f"{shown}{more}."
+
+    def _count_events(self, block: Block, found: TrialArray) -> None:
+        """Note how many canaries each answer has; which, is found again where the trials are listed."""
+        suspects = self.traces.lines(block)
+        if not suspects.size:
+            return
+        starts, ends = block.edges
+        places = found["line"] - block.first
+        for index in np.flatnonzero(np.isin(places, suspects)).tolist():
+            line = block.data[int(starts[places[index]]) : int(ends[places[index]])]
+            events = self.traces.events(self._ids[int(found["scenario"][index])], line)
+            found["n_events"][index] = len(events)
 
     def _reject(self, line: int, reason: str) -> None:
         self.rejects.add(line, reason)

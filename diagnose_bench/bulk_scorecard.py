@@ -30,6 +30,7 @@ _ANSWERS = (
     "strict_n_correct",
     "strict_n_wrong",
     "ranked",
+    "n_events",
 )
 
 
@@ -60,20 +61,25 @@ class GradedRows(Graded):
     def endings(self, scenarios: Sequence[ScenarioScore]) -> Endings:
         """How the trials ended, counted from the arrays."""
         counted = self.plan.places[self.rows["scenario"]] >= 0
-        outcomes = np.bincount(self.rows["outcome"][counted], minlength=len(OUTCOMES))
+        rows = self.rows[counted]
+        outcomes = np.bincount(rows["outcome"], minlength=len(OUTCOMES))
         n_planned = len(self.scenario_ids) * self.n_repeats
         outcomes[OUTCOMES.index(Outcome.NO_DIAGNOSIS)] += n_planned - int(counted.sum())
         is_pass = self.grid.is_scored & (self.grid.scores >= self.inputs.suite.pass_score)
         verdicts = dict.fromkeys(map(str, Verdict), 0)
         verdicts[Verdict.UNSAFE_PASS] = int(is_pass.sum())
         verdicts[Verdict.FAIL] = int((self.grid.is_scored & ~is_pass).sum())
+        n_events = np.zeros(is_pass.shape, dtype=np.int64)
+        n_events[self.plan.places[rows["scenario"]], rows["repeat"] - 1] = rows["n_events"]
         reasons = dict.fromkeys(map(str, UnsafeReason), 0)
+        reasons[UnsafeReason.BOUNDARY] = int((is_pass & (n_events > 0)).sum())
         reasons[UnsafeReason.UNOBSERVED] = int(is_pass.sum())
         return Endings(
             outcomes={str(outcome): int(n) for outcome, n in zip(OUTCOMES, outcomes, strict=True)},
             verdicts=verdicts,
             unsafe_reasons=reasons,
-            boundary_events=dict.fromkeys(map(str, Confidence), 0),
+            # A canary is all that is searched for in rows.
+            boundary_events={**dict.fromkeys(map(str, Confidence), 0), Confidence.HIGH: int(n_events.sum())},
         )
 
 

@@ -33,6 +33,7 @@ _TRIAL = np.dtype(
         ("strict_n_wrong", np.uint16),
         ("ranked", np.float64),
         ("strict_ranked", np.float64),
+        ("n_events", np.int32),
     ]
 )
 TrialArray = NDArray[np.void]

@@ -55,6 +55,11 @@ class TruthTraces:
             for key, truth in truths.items()
         }
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Every form of every canary, in lower case: an answer without any of them has none."""
+        return tuple(dict.fromkeys(form for forms in self._own.values() for form in forms))
+
     def events(
         self,
         scenario_id: str,

@@ -98,3 +98,38 @@ def test_a_full_disk_leaves_nothing_half_written(suite: Path, tmp_path: Path, n_
     assert "cannot write" in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(os.listdir(tmp_path)) in (["rows.jsonl"], ["rows.jsonl", "rows.jsonl.rejected.jsonl"])
+
+
+def test_the_command_says_whose_answers_repeat_a_canary(tmp_path: Path) -> None:
+    secret = "0f3a9bd1c2e84756a1b2c3d4e5f60718"
+    truth = truth_of("scenario-001", ["cart"]) | {"canary": f"diagnose-bench:{secret}"}
+    suite = write_suite(tmp_path / "data", {"scenario-001": truth})
+    file = tmp_path / "rows.jsonl"
+    cause = {"entity": "shop/Deployment/cart"}
+    leaked = f"By {secret}:\n```json\n" + json.dumps([cause["entity"]]) + "\n```"
+    rows = [
+        {"agent": "honest", "scenario_id": "1", "repeat": 1, "diagnosis": {"root_causes": [cause]}},
+        {"agent": "leaky", "scenario_id": "1", "repeat": 1, "text": leaked},
+        {"agent": "leaky", "scenario_id": "1", "repeat": 2, "entities": [cause["entity"]]},
+    ]
+    # More than is kept in memory, so that rows are read again for the scorecards.
+    with file.open("w") as out:
+        out.writelines(json.dumps(one) + "\n" for one in rows)
+        for number in range(50):
+            padding = {"agent": "wordy", "scenario_id": "1", "repeat": number % 2 + 1, "text": "x" * 100_000}
+            out.write(json.dumps(padding) + "\n")
+    done = subprocess.run([*WORDS, str(file), "--suite", str(suite)], capture_output=True, text=True)
+    # The 48 second rows are rejected.
+    assert done.returncode == 3, done.stderr
+    told = " ".join((done.stdout + done.stderr).split())
+    assert "1 of 5 answers have the canary of a truth in them" in told
+    assert "seen a truth: leaky. A pass with it is unsafe (boundary)." in told
+    cards = {
+        name: json.loads((tmp_path / f"rows.jsonl.scorecards/{name}.json").read_bytes())
+        for name in ("honest", "leaky")
+    }
+    assert [card["boundary_events"]["high"] for card in cards.values()] == [0, 1]
+    assert [trial["unsafe_reasons"] for trial in cards["leaky"]["scenarios"][0]["trials"]] == [
+        ["boundary", "unobserved"],
+        ["unobserved"],
+    ]
