@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from diagnose_bench.bulk_source import Block
-from diagnose_bench.importers.diagnosis_sources import answer_of, row_spans
+from diagnose_bench.importers.diagnosis_sources import MAX_ANSWER_BYTES, answer_of, row_spans
 from diagnose_bench.records import BoundaryEvent, Confidence
 from diagnose_bench.truth_traces import TruthTraces
 
@@ -77,7 +77,8 @@ class RowTraces:
             It is no such row.
         """
         answer = answer_of("", row_spans(line)).data
-        if answer is None:
+        if answer is None or len(answer) >= MAX_ANSWER_BYTES:
+            # An import keeps no answer that is too long to be one.
             return ()
         found = self._traces.in_answer(scenario_id, answer)
         # Sentences come after the canaries. They are not looked for in files, so none is told by chance.

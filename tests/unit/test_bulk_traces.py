@@ -99,7 +99,8 @@ def test_a_pass_that_repeats_a_canary_is_unsafe_for_it(suite: Path, tmp_path: Pa
 
 
 def test_rows_with_canaries_are_what_an_import_of_them_is(suite: Path, tmp_path: Path, reader: str) -> None:
-    file = write_rows(tmp_path / "rows.jsonl", ROWS[:-1])
+    too_long = row("3", 3, text=SECRET + "x" * (1 << 20))
+    file = write_rows(tmp_path / "rows.jsonl", [*ROWS[:-1], too_long])
     result = score_file(file, str(suite))
     run = tmp_path / "run"
     import_diagnoses(file, agent="a", suite=load_suite(str(suite)), out=run)
