@@ -19,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from diagnose_bench.agents.base import AgentKind, AgentResult, TrialSession
+from diagnose_bench.agents.options import KINDS
 from diagnose_bench.agents.process import NotStarted, ProcessEnd, run_process
 from diagnose_bench.agents.socket_server import TrialServer
 from diagnose_bench.agents.usage_file import USAGE_VARIABLE, read_usage
@@ -187,10 +188,7 @@ def _why_not_found(program: str) -> str:
         return f'{path} is not executable. Run "chmod +x {path}", or name its interpreter first.'
     if "/" in program:
         return f"{path} does not exist. Check the path."
-    if Path(path.name).exists():
-        hint = "A program in this folder is named with ./ before it."
-    else:
-        hint = "Give baseline:NAME, replay:DIR, or the command line of a program."
+    hint = "A program in this folder is named with ./ before it." if Path(path.name).exists() else KINDS
     return f"there is no program {path} on PATH. {hint}"
 
 

@@ -7,14 +7,9 @@ from pathlib import Path
 
 from diagnose_bench.agents.base import Agent
 from diagnose_bench.agents.command import CommandAgent, parse_command_line
-from diagnose_bench.agents.options import NO_OPTIONS, OF_HOSTED, OF_MODELS, AgentOptions
+from diagnose_bench.agents.options import KINDS, NO_OPTIONS, OF_HOSTED, OF_MODELS, AgentOptions
 from diagnose_bench.agents.replay import ReplayAgent
 from diagnose_bench.errors import UsageError
-
-_KINDS = (
-    "Give baseline:NAME, replay:DIR, openai:MODEL, mcp-client: COMMAND, http(s)://…, human, "
-    "or the command line of a program."
-)
 
 
 def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO_OPTIONS) -> Agent:
@@ -74,5 +69,5 @@ def make_agent(spec: str, *, name: str | None = None, options: AgentOptions = NO
 
         return make_hosted_agent(spec, name, options)
     if colon and re.fullmatch("[a-z]+", prefix) and not Path(spec.split()[0]).exists():
-        raise UsageError(f"--agent {spec!r}: there is no kind of agent {prefix!r}. {_KINDS}")
+        raise UsageError(f"--agent {spec!r}: there is no kind of agent {prefix!r}. {KINDS}")
     return CommandAgent(parse_command_line(spec), name=name or spec)

@@ -7,6 +7,7 @@ over standard streams; both lead to the one session.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -49,7 +50,7 @@ def require_mcp() -> None:
     except ImportError as error:
         raise UsageError(
             f"MCP needs the `mcp` SDK, version 2.3 or newer ({error}). "
-            "Install it: pip install 'diagnose-bench[mcp]'."
+            f"Install it: {sys.executable} -m pip install 'mcp>=2.3'."
         ) from error
 
 

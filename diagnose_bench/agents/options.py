@@ -11,6 +11,12 @@ from pathlib import Path
 
 from diagnose_bench.errors import UsageError
 
+KINDS = (
+    "Give baseline:NAME, replay:DIR, openai:MODEL, mcp-client: COMMAND, http(s)://…, human, "
+    "or the command line of a program."
+)
+"""What can stand after ``--agent``."""
+
 OF_MODELS = {
     "base_url": "--base-url",
     "temperature": "--temperature",

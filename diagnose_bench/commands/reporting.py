@@ -87,7 +87,8 @@ def score(
     and one of entities, diagnosis, text; each agent gets a scorecard. Rows that cannot be taken are listed
     in FILE.rejected.jsonl.
 
-    Exits with 3 when trials are missing or rows were rejected, so that the number is not final.
+    Exits with 3 when trials are missing or rows of FILE were rejected, so that the number is not final. Of an
+    import, a trial without an answer is no missing one: it is no_diagnosis and scores 0.
 
     Example: diagnose-bench score runs/my-agent
 

@@ -5,6 +5,7 @@ Targets stay empty: the truth of a suite must not travel in the logs of its runs
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
     from inspect_ai.model import ChatMessage, ModelUsage
 
 SCORER = "precision_at_full_recall"
-EXTRA = (
-    "Inspect is not installed. Install it: pip install 'diagnose-bench[inspect]' (and start again in the "
-    "same environment)."
-)
+EXTRA = f"Inspect is not installed. Install it: {sys.executable} -m pip install 'inspect-ai>=0.3.285'."
 
 
 def require_inspect() -> None:

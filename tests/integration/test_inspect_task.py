@@ -291,5 +291,5 @@ def test_without_inspect_one_message_says_what_to_install(tmp_path: Path) -> Non
         timeout=120,
     )
     assert done.returncode == 2
-    assert "pip install 'diagnose-bench[inspect]'" in done.stderr
+    assert "-m pip install 'inspect-ai>=0.3.285'" in done.stderr
     assert done.stderr.count("\n") == 1

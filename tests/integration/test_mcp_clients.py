@@ -294,5 +294,5 @@ def test_without_the_sdk_one_message_says_what_to_install(tmp_path: Path, words:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("diagnose-bench: ")
-    assert "pip install 'diagnose-bench[mcp]'" in done.stderr
+    assert "-m pip install 'mcp>=2.3'" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import ssl
+import sys
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -59,7 +60,7 @@ class Connection:
             import openai
         except ImportError as error:
             raise UsageError(
-                "--agent openai:MODEL needs the OpenAI SDK: pip install 'diagnose-bench[openai]'"
+                f"--agent openai:MODEL needs the OpenAI SDK: {sys.executable} -m pip install 'openai>=3.57'"
             ) from error
         asked = base_url or os.environ.get("OPENAI_BASE_URL")
         if asked:
