@@ -38,7 +38,7 @@ def query(
 
     Tables: agents, scenarios, trials, entities, commands. "DESCRIBE trials" lists the columns of one.
 
-    Example: diagnose-bench query "SELECT agent, avg(seconds) FROM trials GROUP BY agent" runs/*
+    Example: diagnose-bench query "SELECT agent, avg(seconds) FROM trials GROUP BY agent" runs/my-agent
     """
     from diagnose_bench.query import run_query
     from diagnose_bench.query_text import MAX_TABLE_ROWS, write_csv, write_json, write_table
