@@ -210,16 +210,16 @@ def test_only_the_agent_is_answered_though_others_know_the_token(tmp_path):
 
 def test_orphan_of_the_agent_is_known_by_its_environment(tmp_path):
     session = Answers()
-    marker = "DIAGNOSE_BENCH_TASK=/the/task.md"
+    marker = "DIAGNOSE_BENCH_TRIAL=a1b2"
     with TrialServer(tmp_path, session, marker=marker) as server:
         agent = subprocess.Popen(["sleep", "600"])
         try:
             server.expect(agent.pid)
-            for value, code in (("/another/task.md", 125), ("/the/task.md", 0)):
+            for value, code in (("c3d4", 125), ("a1b2", 0)):
                 done = subprocess.run(
                     [server.submit],
                     input=b"{}",
-                    env={"DIAGNOSE_BENCH_TASK": value},
+                    env={"DIAGNOSE_BENCH_TRIAL": value},
                     capture_output=True,
                     check=False,
                 )

@@ -1,0 +1,94 @@
+"""The cover around an agent's process holds against other runs, services of its user, and what it leaves."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from small_suite import write_small_suite
+
+from diagnose_bench.agents.factory import make_agent
+from diagnose_bench.run import RunOptions, run_suite
+from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, STORE_PREFIX
+
+pytestmark = pytest.mark.sandbox
+
+SECRET = "canary-of-the-truth-4410"
+
+
+def bubblewrap_hidden(tmp_path):
+    """A PATH as on a machine that lacks it."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in os.listdir("/usr/bin"):
+        if name != "bwrap":
+            (folder / name).symlink_to(f"/usr/bin/{name}")
+    return str(folder)
+
+
+@pytest.fixture(params=["confined", "landlock"])
+def layer(request, tmp_path, monkeypatch):
+    if request.param == "landlock":
+        monkeypatch.setenv("PATH", bubblewrap_hidden(tmp_path))
+    return request.param
+
+
+def said_by_agent(tmp_path, command, layer):
+    """What a program wrote to standard error in a whole run."""
+    suite = write_small_suite(tmp_path / "data")
+    program = tmp_path / "agent.sh"
+    program.write_text(f"#!/bin/bash\n{command}\n")
+    program.chmod(0o755)
+    options = RunOptions(repeats=1, baselines=False, scenarios=("scenario-001",))
+    summary = run_suite(suite, make_agent(str(program)), options, tmp_path / "run")
+    assert summary.manifest.sandbox.agent_process == layer
+    return "".join(log.read_text() for log in (tmp_path / "run").rglob("agent_stderr.log"))
+
+
+def test_folders_of_other_runs_are_out_of_reach(tmp_path, layer):
+    others = [
+        Path(tempfile.mkdtemp(prefix=prefix, dir=place))
+        for prefix in (AGENT_PREFIX, STORE_PREFIX)
+        for place in ("/tmp", "/var/tmp")
+    ]
+    try:
+        for other in others:
+            (other / "token").write_text(SECRET)
+        files = " ".join(f"{other}/token" for other in others)
+        said = said_by_agent(tmp_path, f"cat {files} >&2; echo searched >&2", layer)
+    finally:
+        for other in others:
+            shutil.rmtree(other)
+    assert SECRET not in said
+    assert "searched\n" in said
+
+
+def test_whoever_knows_the_paths_of_a_trial_is_not_taken_for_its_agent(tmp_path, monkeypatch):
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    go = tmp_path / "go"
+    waits = f"while [ ! -e {go} ]; do sleep 0.05; done"
+    run = threading.Thread(target=said_by_agent, args=(tmp_path, waits, "confined"))
+    run.start()
+    try:
+        deadline = time.monotonic() + 120
+        while not (found := list((tmp_path / "tmp").glob(f"{AGENT_PREFIX}*/*/tools/socket"))):
+            assert time.monotonic() < deadline
+            assert run.is_alive()
+            time.sleep(0.05)
+        trial = found[0].parent.parent
+        forged = subprocess.run(
+            [trial / "tools" / "submit"],
+            input=b'{"root_causes": []}',
+            env={"DIAGNOSE_BENCH_TASK": str(trial / "task.md")},
+            capture_output=True,
+            check=False,
+        )
+    finally:
+        go.touch()
+        run.join()
+    assert forged.returncode == 125
