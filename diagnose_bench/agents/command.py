@@ -27,6 +27,7 @@ from diagnose_bench.errors import SandboxError, UsageError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
 from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_confined
+from diagnose_bench.sandbox.doors import without_doors
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, harness_folders, release
 from diagnose_bench.sandbox.removal import remove_tree
 
@@ -129,7 +130,7 @@ class CommandAgent:
             )
             if command is None:
                 raise SandboxError("The agent's process could not be confined, as it was when the run began.")
-            argv = command.argv
+            argv, env = command.argv, without_doors(env)
             if command.layer == "landlock":
                 # Folders that hold something hidden take no new files, /tmp among them.
                 (folder / "tmp").mkdir(0o700)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from diagnose_bench import layout
 from diagnose_bench.errors import SandboxUnavailableError
-from diagnose_bench.sandbox import messages
+from diagnose_bench.sandbox import doors, messages
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
 from diagnose_bench.sandbox.landlock import check_landlock
 from diagnose_bench.sandbox.landlock_client import python, standalone
@@ -30,13 +30,6 @@ _PACKAGES = ("diagnose_bench", "scoring")
 _ACCELERATORS = ("dri", "kfd", "nvidia")
 _AGENT_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue")
 _TRIAL_S = 30
-
-# Services that would run a program outside of the cover for whoever asks.
-_DOORS = (
-    "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
-    "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/user/{uid}/bus",
-    "/run/user/{uid}/systemd/private", "/run/user/{uid}/podman/podman.sock", "/run/user/{uid}/docker.sock",
-)  # fmt: skip
 
 # As root even without capabilities a file of root's can be written, and some are run by the host.
 _ROOT_READ_ONLY = ("/boot", "/etc", "/usr", "/var/spool/cron", "/sys")
@@ -102,7 +95,9 @@ def confine(
         return _under_landlock(argv, covers, writable, readable, cwd)
     shown = {path: "--bind" for path in writable}
     shown |= {path: "--ro-bind" for path in readable}
-    layers = _layers(covers, shown)
+    services = [*doors.known_doors(), *doors.listening_doors()]
+    closed = [path for path in services if not any(path.is_relative_to(place) for place in shown)]
+    layers = _layers([*covers, *closed], shown)
     if cwd is not None:
         layers += ["--chdir", str(cwd.resolve())]
     for base in _base_options():
@@ -154,8 +149,8 @@ def _landlock_wrapper(
 
 def open_doors() -> list[str]:
     """Services of this machine that would run a program outside of the cover for this user."""
-    paths = (os.path.realpath(door.format(uid=os.getuid())) for door in _DOORS)
-    return [path for path in paths if os.access(path, os.W_OK)]
+    found = dict.fromkeys([*doors.known_doors(), *doors.program_doors()])
+    return [str(path) for path in found if os.access(path, os.W_OK)]
 
 
 def why_not() -> str | None:
@@ -240,10 +235,6 @@ def _common_options() -> list[str]:
             options += ["--ro-bind", "/dev/null", "/proc/sysrq-trigger"]
         for name in _ROOT_CAPABILITIES:
             options += ["--cap-add", f"CAP_{name}"]
-    for door in _DOORS:
-        path = os.path.realpath(door.format(uid=os.getuid()))
-        if os.path.exists(path):
-            options += ["--ro-bind", "/dev/null", path]
     return options
 
 

@@ -21,7 +21,7 @@ from diagnose_bench.errors import SandboxError
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import AgentInfo
 from diagnose_bench.run import RunOptions, run_suite
-from diagnose_bench.sandbox import SnapshotStore, agent_process
+from diagnose_bench.sandbox import SnapshotStore, agent_process, doors
 from diagnose_bench.sandbox.agent_process import code_folders, confine
 
 pytestmark = pytest.mark.sandbox
@@ -132,7 +132,7 @@ def test_open_door_of_a_container_engine_leaves_the_agent_unconfined(no_bubblewr
     door = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(door))
-        monkeypatch.setattr(agent_process, "_DOORS", (str(door),))
+        monkeypatch.setattr(doors, "known_doors", lambda: [door])
         assert confine(["true"], hidden=[]) is None
         assert str(door) in agent_process.why_not()
 

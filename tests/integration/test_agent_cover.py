@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import threading
@@ -13,6 +14,8 @@ from small_suite import write_small_suite
 
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.run import RunOptions, run_suite
+from diagnose_bench.sandbox import agent_process, doors
+from diagnose_bench.sandbox.agent_process import confine
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, STORE_PREFIX
 
 pytestmark = pytest.mark.sandbox
@@ -92,3 +95,60 @@ def test_whoever_knows_the_paths_of_a_trial_is_not_taken_for_its_agent(tmp_path,
         go.touch()
         run.join()
     assert forged.returncode == 125
+
+
+def listening(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(str(path))
+    server.listen()
+    return server
+
+
+CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); print(sys.argv[1])"
+
+
+def test_a_terminal_server_of_the_user_is_not_found_by_the_agent(tmp_path, monkeypatch):
+    short = Path(tempfile.mkdtemp(dir="/tmp"))
+    server = listening(short / "tmux-7" / "default")
+    command = f"python3 -c '{CONNECT}' {short}/tmux-7/default 2>&1 | tail -n 1 >&2; echo ${{TMUX-unset}} >&2"
+    try:
+        monkeypatch.setenv("TMUX", f"{short}/tmux-7/default,1,0")
+        said = said_by_agent(tmp_path, command, "confined")
+    finally:
+        server.close()
+        shutil.rmtree(short)
+    assert said == "FileNotFoundError: [Errno 2] No such file or directory\nunset\n"
+
+
+def test_sockets_are_covered_but_for_the_keys_of_the_user(tmp_path, monkeypatch):
+    short = Path(tempfile.mkdtemp(dir="/tmp"))
+    names = ("mixed/one", "alone/two", "keys/agent", "keys/other")
+    (short / "mixed").mkdir()
+    (short / "mixed" / "file").write_text("kept\n")
+    servers = [listening(short / name) for name in names]
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(short / "keys" / "agent"))
+    calls = "; ".join(f"python3 -c '{CONNECT}' {short / name} 2> /dev/null" for name in names)
+    try:
+        confined = confine(["bash", "-c", f"{calls}; ls {short}/alone; cat {short}/mixed/file"], hidden=[])
+        done = subprocess.run(confined.argv, capture_output=True, text=True, check=False)
+        found = set(doors.listening_doors())
+    finally:
+        for server in servers:
+            server.close()
+        shutil.rmtree(short)
+    assert done.stdout == f"{short}/keys/agent\nkept\n"
+    assert {short / "mixed/one", short / "alone", short / "keys/other"} <= found
+
+
+@pytest.mark.parametrize("name", ["tmux-7/default", "screen/S-me/7.tty", "emacs7/server", "dbus-aBc"])
+def test_landlock_does_not_pretend_to_close_a_service_that_runs_programs(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("PATH", bubblewrap_hidden(tmp_path))
+    short = Path(tempfile.mkdtemp(dir="/tmp"))
+    server = listening(short / name)
+    try:
+        assert confine(["true"], hidden=[]) is None
+        assert str(short / name) in agent_process.why_not()
+    finally:
+        server.close()
+        shutil.rmtree(short)
