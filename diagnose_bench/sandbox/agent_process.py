@@ -24,6 +24,7 @@ from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
 from diagnose_bench.sandbox.landlock import check_landlock
 from diagnose_bench.sandbox.landlock_client import python, standalone
 from diagnose_bench.sandbox.mounts import MountTable
+from diagnose_bench.sandbox.repository import other_checkouts, repository_folders
 
 _ALWAYS_HIDDEN = frozenset({".git", "tests", "dist", "build", "snapshots", "ground_truth"})
 _PACKAGES = ("diagnose_bench", "scoring")
@@ -95,13 +96,13 @@ def confine(
         return _under_landlock(argv, covers, writable, readable, cwd)
     shown = {path: "--bind" for path in writable}
     shown |= {path: "--ro-bind" for path in readable}
-    services = [*doors.known_doors(), *doors.listening_doors()]
-    closed = [path for path in services if not any(path.is_relative_to(place) for place in shown)]
-    layers = _layers([*covers, *closed], shown)
-    if cwd is not None:
-        layers += ["--chdir", str(cwd.resolve())]
-    for base in _base_options():
-        options = [*base, *layers]
+    # Twice, as a service may go away between the look at its socket and the cover over it.
+    for base in [*_base_options(), *_base_options()]:
+        services = [*doors.known_doors(), *doors.listening_doors()]
+        closed = [path for path in services if not any(path.is_relative_to(place) for place in shown)]
+        options = [*base, *_layers([*covers, *closed], shown)]
+        if cwd is not None:
+            options += ["--chdir", str(cwd.resolve())]
         if _said_by_trial([bubblewrap, *options]) is None:
             return ConfinedCommand((bubblewrap, *options, "--", *argv), tuple(covers))
     return _under_landlock(argv, covers, writable, readable, cwd)
@@ -295,7 +296,7 @@ def agent_hidden_paths(
     -----
     Covers the truths and snapshots of the suite and of the package (in the checkout and in every installed
     copy), the run and its neighbours, and in a checkout all but the environment, the packages, ``examples``
-    and what the agent's command line names.
+    and what the agent's command line names; the same in other worktrees of its repository.
     """
     hidden = [*truth_folders, layout.snapshots_root(), layout.data_root() / "ground_truth"]
     for folder in dict.fromkeys([*sys.path, *site.getsitepackages(), site.getusersitepackages()]):
@@ -313,6 +314,12 @@ def agent_hidden_paths(
     checkout = layout.checkout_root()
     if checkout is not None:
         hidden += _hidden_of_checkout(checkout, argv)
+        hidden += repository_folders(checkout)
+        for other in other_checkouts(checkout):
+            # Of another worktree the same, but for what holds our own code.
+            own = [*code_folders(), Path(sys.executable).resolve()]
+            paths = _hidden_of_checkout(other, argv)
+            hidden += [path for path in paths if not any(folder.is_relative_to(path) for folder in own)]
     return [path for path in dict.fromkeys(hidden) if os.path.lexists(path)]
 
 
