@@ -25,6 +25,7 @@ from diagnose_bench.sandbox.landlock import check_landlock
 from diagnose_bench.sandbox.landlock_client import python, standalone
 from diagnose_bench.sandbox.mounts import MountTable
 from diagnose_bench.sandbox.repository import other_checkouts, repository_folders
+from diagnose_bench.sandbox.runs_folder import beside_run, runs_folders
 
 _ALWAYS_HIDDEN = frozenset({".git", "tests", "dist", "build", "snapshots", "ground_truth"})
 _PACKAGES = ("diagnose_bench", "scoring")
@@ -306,11 +307,7 @@ def agent_hidden_paths(
         hidden += [suite_path, truths]
         hidden += [parent for parent in (suite_path.resolve().parent, truths.parent) if _is_data(parent)]
     if run_dir is not None:
-        hidden.append(run_dir)
-        with contextlib.suppress(OSError):
-            hidden += [
-                other for other in run_dir.resolve().parent.iterdir() if (other / "run.json").is_file()
-            ]
+        hidden += [run_dir, *beside_run(run_dir)]
     checkout = layout.checkout_root()
     if checkout is not None:
         hidden += _hidden_of_checkout(checkout, argv)
@@ -320,7 +317,10 @@ def agent_hidden_paths(
             own = [*code_folders(), Path(sys.executable).resolve()]
             paths = _hidden_of_checkout(other, argv)
             hidden += [path for path in paths if not any(folder.is_relative_to(path) for folder in own)]
-    return [path for path in dict.fromkeys(hidden) if os.path.lexists(path)]
+    there = [path for path in hidden if os.path.lexists(path)]
+    # The folder of the first run is made only when it begins.
+    around = [] if run_dir is None else runs_folders(run_dir, argv)
+    return list(dict.fromkeys([*there, *around]))
 
 
 def _is_data(folder: Path) -> bool:

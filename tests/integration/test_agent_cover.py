@@ -152,3 +152,35 @@ def test_landlock_does_not_pretend_to_close_a_service_that_runs_programs(tmp_pat
     finally:
         server.close()
         shutil.rmtree(short)
+
+
+def test_run_that_begins_later_and_results_beside_it_are_hidden(tmp_path, monkeypatch, layer):
+    suite = write_small_suite(tmp_path / "data")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    program = tmp_path / "agent.sh"
+    out = tmp_path / "runs" / "one"
+    program.write_text(
+        f"#!/bin/bash\ntouch {tmp_path}/elsewhere/begun\n"
+        f"while [ ! -e {tmp_path}/elsewhere/more ]; do sleep 0.05; done\n"
+        f"cat {tmp_path}/runs/two/run.json {tmp_path}/runs/report.html >&2; echo searched >&2\n"
+    )
+    program.chmod(0o755)
+    options = RunOptions(repeats=1, baselines=False, scenarios=("scenario-001",))
+    run = threading.Thread(target=run_suite, args=(suite, make_agent(str(program)), options, out))
+    run.start()
+    try:
+        deadline = time.monotonic() + 120
+        while not (tmp_path / "elsewhere" / "begun").exists():
+            assert time.monotonic() < deadline
+            assert run.is_alive()
+            time.sleep(0.05)
+        (tmp_path / "runs" / "two").mkdir()
+        (tmp_path / "runs" / "two" / "run.json").write_text(SECRET)
+        (tmp_path / "runs" / "report.html").write_text(SECRET)
+    finally:
+        (tmp_path / "elsewhere" / "more").touch()
+        run.join()
+    said = "".join(log.read_text() for log in out.rglob("agent_stderr.log"))
+    assert "searched\n" in said
+    assert SECRET not in said
