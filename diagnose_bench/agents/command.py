@@ -135,8 +135,7 @@ class CommandAgent:
                 # Folders that hold something hidden take no new files, /tmp among them.
                 (folder / "tmp").mkdir(0o700)
                 env = {**env, "TMPDIR": str(folder / "tmp")}
-            else:
-                stop = stop_confined
+            stop = stop_confined
         return run_process(
             argv,
             env=env,

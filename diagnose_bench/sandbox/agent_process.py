@@ -190,10 +190,11 @@ def _said_by_trial(command: Sequence[str], separator: Sequence[str] = ("--",)) -
     return None if trial.returncode == 0 else trial.stderr.decode("utf-8", "replace")
 
 
-def stop_confined(process: subprocess.Popen[bytes], at_most_s: float = 5.0) -> None:
+def stop_confined(process: subprocess.Popen[bytes], at_most_s: float = 15.0) -> None:
     """Kill a confined agent and everything that it started, and wait until it is gone."""
     for pid in _children(process.pid):
-        # Process 1 of the agent's namespace: the kernel ends all others with it.
+        # Process 1 of the agent's namespace, and the kernel ends all others with it; or the agent below
+        # the process that put Landlock around it, which ends the others.
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     try:

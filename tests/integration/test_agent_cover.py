@@ -2,8 +2,10 @@
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -15,7 +17,7 @@ from small_suite import write_small_suite
 from diagnose_bench.agents.factory import make_agent
 from diagnose_bench.run import RunOptions, run_suite
 from diagnose_bench.sandbox import agent_process, doors
-from diagnose_bench.sandbox.agent_process import confine
+from diagnose_bench.sandbox.agent_process import confine, stop_confined
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, STORE_PREFIX
 
 pytestmark = pytest.mark.sandbox
@@ -184,3 +186,67 @@ def test_run_that_begins_later_and_results_beside_it_are_hidden(tmp_path, monkey
     said = "".join(log.read_text() for log in out.rglob("agent_stderr.log"))
     assert "searched\n" in said
     assert SECRET not in said
+
+
+DAEMON = """
+import os, sys
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.execve("/bin/sleep", ["sleep", sys.argv[1]], {})
+    os._exit(0)
+os.wait()
+"""
+
+
+def sleepers(seconds):
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == b"sleep\0" + seconds.encode() + b"\0":
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_daemon_without_parents_and_environment_does_not_outlive_its_trial(tmp_path, layer):
+    seconds = f"86397.{os.getpid()}"
+    (tmp_path / "daemon.py").write_text(DAEMON)
+    said = said_by_agent(tmp_path, f"python3 {tmp_path}/daemon.py {seconds}; echo started >&2", layer)
+    assert said.endswith("started\n")
+    assert sleepers(seconds) == []
+
+
+def test_stopped_agent_under_landlock_takes_its_daemons_along(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", bubblewrap_hidden(tmp_path))
+    seconds = f"86396.{os.getpid()}"
+    command = f"trap '' TERM; python3 -c '{DAEMON}' {seconds}; echo started; exec sleep {seconds}"
+    confined = confine(["bash", "-c", command], hidden=[])
+    with subprocess.Popen(confined.argv, stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"started\n"
+        os.killpg(process.pid, signal.SIGTERM)
+        stop_confined(process)
+    assert process.returncode == -signal.SIGKILL
+    assert sleepers(seconds) == []
+
+
+@pytest.mark.parametrize(("end", "code"), [("exit 7", 7), ("kill -ABRT $$", -6), ("kill -KILL $$", -9)])
+def test_end_of_an_agent_under_landlock_is_its_own(tmp_path, monkeypatch, end, code):
+    monkeypatch.setenv("PATH", bubblewrap_hidden(tmp_path))
+    confined = confine(["bash", "-c", f"cat; {end}"], hidden=[])
+    done = subprocess.run(confined.argv, input=b"one", capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (code, b"one")
+
+
+def test_agent_under_landlock_ends_with_a_killed_harness(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", bubblewrap_hidden(tmp_path))
+    seconds = f"86395.{os.getpid()}"
+    confined = confine(["bash", "-c", f"sleep {seconds} & echo started; wait"], hidden=[])
+    start = "import subprocess, sys; subprocess.run(sys.argv[1:])"
+    with subprocess.Popen([sys.executable, "-c", start, *confined.argv], stdout=subprocess.PIPE) as harness:
+        assert harness.stdout.readline() == b"started\n"
+        harness.kill()
+        # Its end is that of the last one that holds the pipe.
+        assert harness.stdout.read() == b""
+    assert sleepers(seconds) == []
