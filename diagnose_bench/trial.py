@@ -21,6 +21,7 @@ from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.redacted_answer import redacted_answer
 from diagnose_bench.redaction import Redactor
 from diagnose_bench.sandbox.base import Sandbox
+from diagnose_bench.sandbox.runs_folder import beside_run
 from diagnose_bench.store import RunStore
 from diagnose_bench.trajectory import write_trajectory
 from diagnose_bench.trial_session import Session, TrialLimits, now
@@ -136,7 +137,8 @@ def run_trial(
             limits=setting.limits,
             log=log,
             log_folder=folder,
-            hidden=setting.hidden,
+            # Asked anew for each trial, as another run may have begun meanwhile.
+            hidden=(*setting.hidden, *beside_run(store.path)),
             submissions=submissions,
             redactor=redactor,
         )

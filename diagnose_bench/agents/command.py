@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shlex
 import shutil
 import subprocess
@@ -27,7 +28,8 @@ from diagnose_bench.errors import SandboxError, UsageError
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
 from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_confined
-from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, release
+from diagnose_bench.sandbox.doors import without_doors
+from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, harness_folders, release
 from diagnose_bench.sandbox.removal import remove_tree
 
 _NAME_LENGTH = 100
@@ -38,6 +40,8 @@ _SCRIPT = re.compile(
 )
 """An argument that looks like the path of a program's file."""
 _CODE_FOLLOWS = frozenset({"-c", "-e", "-m", "--eval", "--print", "-p"})
+_TRIAL_VARIABLE = "DIAGNOSE_BENCH_TRIAL"
+"""A secret of the trial, by which what the agent started is known: a path could be guessed."""
 _VARIABLES = ("DIAGNOSE_BENCH_TASK", "DIAGNOSE_BENCH_SHELL", "DIAGNOSE_BENCH_SUBMIT")
 
 
@@ -82,10 +86,12 @@ class CommandAgent:
             tools.mkdir(0o700)
             task = folder / "task.md"
             task.write_text(session.task, encoding="utf-8")
-            marker = f"{_VARIABLES[0]}={task}"
+            secret = secrets.token_hex(16)
+            marker = f"{_TRIAL_VARIABLE}={secret}"
             with self._channels(session, tools, marker) as (server, more):
                 values = (str(task), str(server.shell), str(server.submit))
                 env = {**os.environ, **dict(zip(_VARIABLES, values, strict=True)), **more, "PWD": str(work)}
+                env[_TRIAL_VARIABLE] = secret
                 env[USAGE_VARIABLE] = str(folder / "usage.json")
                 try:
                     end = self._run(session, server, folder, work, env)
@@ -118,25 +124,24 @@ class CommandAgent:
         if self.confined:
             command = confine(
                 self.argv,
-                hidden=(*session.hidden, folder.parent),
+                hidden=(*session.hidden, folder.parent, *harness_folders()),
                 visible=(folder,),
                 read_only=code_folders(),
                 cwd=work,
             )
             if command is None:
                 raise SandboxError("The agent's process could not be confined, as it was when the run began.")
-            argv = command.argv
+            argv, env = command.argv, without_doors(env)
             if command.layer == "landlock":
                 # Folders that hold something hidden take no new files, /tmp among them.
                 (folder / "tmp").mkdir(0o700)
                 env = {**env, "TMPDIR": str(folder / "tmp")}
-            else:
-                stop = stop_confined
+            stop = stop_confined
         return run_process(
             argv,
             env=env,
             cwd=work,
-            marker=f"{_VARIABLES[0]}={env[_VARIABLES[0]]}",
+            marker=f"{_TRIAL_VARIABLE}={env[_TRIAL_VARIABLE]}",
             must_end=session.is_over,
             grace_left_s=session.grace_left_s,
             stop=stop,

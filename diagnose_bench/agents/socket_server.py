@@ -42,7 +42,7 @@ class TrialServer:
     session : TrialSession
         What the calls go to.
     marker : str
-        A ``NAME=value`` in the environment of the agent and of nobody else.
+        A ``NAME=value`` in the environment of the agent and of nobody else; the value cannot be guessed.
     converse : callable, optional
         Serves a connection of the bridge, which it reads and writes until its end.
     """

@@ -19,24 +19,19 @@ from pathlib import Path
 
 from diagnose_bench import layout
 from diagnose_bench.errors import SandboxUnavailableError
-from diagnose_bench.sandbox import messages
+from diagnose_bench.sandbox import doors, messages
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
 from diagnose_bench.sandbox.landlock import check_landlock
 from diagnose_bench.sandbox.landlock_client import python, standalone
 from diagnose_bench.sandbox.mounts import MountTable
+from diagnose_bench.sandbox.repository import other_checkouts, repository_folders
+from diagnose_bench.sandbox.runs_folder import beside_run, runs_folders
 
 _ALWAYS_HIDDEN = frozenset({".git", "tests", "dist", "build", "snapshots", "ground_truth"})
 _PACKAGES = ("diagnose_bench", "scoring")
 _ACCELERATORS = ("dri", "kfd", "nvidia")
 _AGENT_DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "mqueue")
 _TRIAL_S = 30
-
-# Services that would run a program outside of the cover for whoever asks.
-_DOORS = (
-    "/run/docker.sock", "/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
-    "/run/dbus/system_bus_socket", "/run/systemd/private", "/run/user/{uid}/bus",
-    "/run/user/{uid}/systemd/private", "/run/user/{uid}/podman/podman.sock", "/run/user/{uid}/docker.sock",
-)  # fmt: skip
 
 # As root even without capabilities a file of root's can be written, and some are run by the host.
 _ROOT_READ_ONLY = ("/boot", "/etc", "/usr", "/var/spool/cron", "/sys")
@@ -102,11 +97,13 @@ def confine(
         return _under_landlock(argv, covers, writable, readable, cwd)
     shown = {path: "--bind" for path in writable}
     shown |= {path: "--ro-bind" for path in readable}
-    layers = _layers(covers, shown)
-    if cwd is not None:
-        layers += ["--chdir", str(cwd.resolve())]
-    for base in _base_options():
-        options = [*base, *layers]
+    # Twice, as a service may go away between the look at its socket and the cover over it.
+    for base in [*_base_options(), *_base_options()]:
+        services = [*doors.known_doors(), *doors.listening_doors()]
+        closed = [path for path in services if not any(path.is_relative_to(place) for place in shown)]
+        options = [*base, *_layers([*covers, *closed], shown)]
+        if cwd is not None:
+            options += ["--chdir", str(cwd.resolve())]
         if _said_by_trial([bubblewrap, *options]) is None:
             return ConfinedCommand((bubblewrap, *options, "--", *argv), tuple(covers))
     return _under_landlock(argv, covers, writable, readable, cwd)
@@ -154,8 +151,8 @@ def _landlock_wrapper(
 
 def open_doors() -> list[str]:
     """Services of this machine that would run a program outside of the cover for this user."""
-    paths = (os.path.realpath(door.format(uid=os.getuid())) for door in _DOORS)
-    return [path for path in paths if os.access(path, os.W_OK)]
+    found = dict.fromkeys([*doors.known_doors(), *doors.program_doors()])
+    return [str(path) for path in found if os.access(path, os.W_OK)]
 
 
 def why_not() -> str | None:
@@ -193,10 +190,11 @@ def _said_by_trial(command: Sequence[str], separator: Sequence[str] = ("--",)) -
     return None if trial.returncode == 0 else trial.stderr.decode("utf-8", "replace")
 
 
-def stop_confined(process: subprocess.Popen[bytes], at_most_s: float = 5.0) -> None:
+def stop_confined(process: subprocess.Popen[bytes], at_most_s: float = 15.0) -> None:
     """Kill a confined agent and everything that it started, and wait until it is gone."""
     for pid in _children(process.pid):
-        # Process 1 of the agent's namespace: the kernel ends all others with it.
+        # Process 1 of the agent's namespace, and the kernel ends all others with it; or the agent below
+        # the process that put Landlock around it, which ends the others.
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)
     try:
@@ -240,10 +238,6 @@ def _common_options() -> list[str]:
             options += ["--ro-bind", "/dev/null", "/proc/sysrq-trigger"]
         for name in _ROOT_CAPABILITIES:
             options += ["--cap-add", f"CAP_{name}"]
-    for door in _DOORS:
-        path = os.path.realpath(door.format(uid=os.getuid()))
-        if os.path.exists(path):
-            options += ["--ro-bind", "/dev/null", path]
     return options
 
 
@@ -304,7 +298,7 @@ def agent_hidden_paths(
     -----
     Covers the truths and snapshots of the suite and of the package (in the checkout and in every installed
     copy), the run and its neighbours, and in a checkout all but the environment, the packages, ``examples``
-    and what the agent's command line names.
+    and what the agent's command line names; the same in other worktrees of its repository.
     """
     hidden = [*truth_folders, layout.snapshots_root(), layout.data_root() / "ground_truth"]
     for folder in dict.fromkeys([*sys.path, *site.getsitepackages(), site.getusersitepackages()]):
@@ -314,15 +308,20 @@ def agent_hidden_paths(
         hidden += [suite_path, truths]
         hidden += [parent for parent in (suite_path.resolve().parent, truths.parent) if _is_data(parent)]
     if run_dir is not None:
-        hidden.append(run_dir)
-        with contextlib.suppress(OSError):
-            hidden += [
-                other for other in run_dir.resolve().parent.iterdir() if (other / "run.json").is_file()
-            ]
+        hidden += [run_dir, *beside_run(run_dir)]
     checkout = layout.checkout_root()
     if checkout is not None:
         hidden += _hidden_of_checkout(checkout, argv)
-    return [path for path in dict.fromkeys(hidden) if os.path.lexists(path)]
+        hidden += repository_folders(checkout)
+        for other in other_checkouts(checkout):
+            # Of another worktree the same, but for what holds our own code.
+            own = [*code_folders(), Path(sys.executable).resolve()]
+            paths = _hidden_of_checkout(other, argv)
+            hidden += [path for path in paths if not any(folder.is_relative_to(path) for folder in own)]
+    there = [path for path in hidden if os.path.lexists(path)]
+    # The folder of the first run is made only when it begins.
+    around = [] if run_dir is None else runs_folders(run_dir, argv)
+    return list(dict.fromkeys([*there, *around]))
 
 
 def _is_data(folder: Path) -> bool:

@@ -39,6 +39,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION = 1
 _PATH_BENEATH = 1
+_SET_PDEATHSIG = 1
 _SET_DUMPABLE, _SET_SECCOMP, _CAPBSET_DROP, _SET_SUBREAPER, _SET_NO_NEW_PRIVS = 4, 22, 24, 36, 38
 _FILTER_MODE = 2
 _MNT_DETACH = 2
@@ -89,6 +90,11 @@ def no_new_privileges() -> None:
 def become_subreaper() -> None:
     """Become the parent of every orphan among the descendants."""
     _checked(_libc().prctl(_SET_SUBREAPER, 1, 0, 0, 0), "child subreaper")
+
+
+def end_with_parent(number: int) -> None:
+    """Be sent a signal when the thread that started this process ends."""
+    _checked(_libc().prctl(_SET_PDEATHSIG, number, 0, 0, 0), "parent death signal")
 
 
 def make_dumpable() -> None:

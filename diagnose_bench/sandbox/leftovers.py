@@ -67,9 +67,7 @@ def sweep(places: Iterable[Path] | None = None, *, youngest_s: float = YOUNGEST_
         In the order of their names.
     """
     if places is None:
-        named = os.environ.get("TMPDIR")
-        usual = (named, "/var/tmp", tempfile.gettempdir(), "/tmp")
-        places = dict.fromkeys(Path(place) for place in usual if place)
+        places = _usual_places()
     owners = {os.geteuid(), *((UNPRIVILEGED_ID,) if os.geteuid() == 0 else ())}
     removed = []
     for place in places:
@@ -83,6 +81,25 @@ def sweep(places: Iterable[Path] | None = None, *, youngest_s: float = YOUNGEST_
             ):
                 removed.append(place / name)
     return removed
+
+
+def harness_folders(places: Iterable[Path] | None = None) -> list[Path]:
+    """Private folders of every harness whose copies and agents' folders lie in the usual places.
+
+    An agent may see none but its own: the others hold the work and the keys of other runs' agents.
+    """
+    usual = [*_usual_places(), Path.home()] if places is None else places
+    found = []
+    for place in usual:
+        with contextlib.suppress(OSError):
+            names = sorted(os.listdir(place))
+            found += [place / name for name in names if name.startswith((STORE_PREFIX, AGENT_PREFIX))]
+    return list(dict.fromkeys(found))
+
+
+def _usual_places() -> list[Path]:
+    usual = (os.environ.get("TMPDIR"), "/var/tmp", tempfile.gettempdir(), "/tmp")
+    return list(dict.fromkeys(Path(place) for place in usual if place))
 
 
 def _remove_dead(folder: Path, owners: set[int], youngest_s: float) -> bool:

@@ -21,7 +21,7 @@ from diagnose_bench.errors import SandboxError
 from diagnose_bench.outcome import Outcome
 from diagnose_bench.records import AgentInfo
 from diagnose_bench.run import RunOptions, run_suite
-from diagnose_bench.sandbox import SnapshotStore, agent_process
+from diagnose_bench.sandbox import SnapshotStore, agent_process, doors
 from diagnose_bench.sandbox.agent_process import code_folders, confine
 
 pytestmark = pytest.mark.sandbox
@@ -132,7 +132,7 @@ def test_open_door_of_a_container_engine_leaves_the_agent_unconfined(no_bubblewr
     door = tmp_path / "docker.sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(door))
-        monkeypatch.setattr(agent_process, "_DOORS", (str(door),))
+        monkeypatch.setattr(doors, "known_doors", lambda: [door])
         assert confine(["true"], hidden=[]) is None
         assert str(door) in agent_process.why_not()
 
@@ -210,16 +210,16 @@ def test_only_the_agent_is_answered_though_others_know_the_token(tmp_path):
 
 def test_orphan_of_the_agent_is_known_by_its_environment(tmp_path):
     session = Answers()
-    marker = "DIAGNOSE_BENCH_TASK=/the/task.md"
+    marker = "DIAGNOSE_BENCH_TRIAL=a1b2"
     with TrialServer(tmp_path, session, marker=marker) as server:
         agent = subprocess.Popen(["sleep", "600"])
         try:
             server.expect(agent.pid)
-            for value, code in (("/another/task.md", 125), ("/the/task.md", 0)):
+            for value, code in (("c3d4", 125), ("a1b2", 0)):
                 done = subprocess.run(
                     [server.submit],
                     input=b"{}",
-                    env={"DIAGNOSE_BENCH_TASK": value},
+                    env={"DIAGNOSE_BENCH_TRIAL": value},
                     capture_output=True,
                     check=False,
                 )
