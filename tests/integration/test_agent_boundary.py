@@ -6,6 +6,7 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -205,6 +206,32 @@ def test_only_the_agent_is_answered_though_others_know_the_token(tmp_path):
         finally:
             agent.kill()
             agent.wait()
+    assert session.calls == [b"{}"]
+
+
+def test_a_token_that_is_no_ascii_is_a_wrong_one(tmp_path):
+    session = Answers()
+    with TrialServer(tmp_path, session, marker="DIAGNOSE_BENCH_TASK=/the/task.md") as server:
+        server.expect(os.getpid())
+        # What is raised in the server's thread is a warning here, and a warning is an error.
+        assert call(tmp_path, "\u00e9" * 32) == b""
+        assert call(tmp_path, "\ud800" * 32) == b""
+        assert b"exit_code" in call(tmp_path, (tmp_path / "token").read_text())
+    assert session.calls == [b"{}"]
+
+
+def test_a_caller_for_whom_no_thread_is_left_holds_up_no_later_one(tmp_path):
+    session = Answers()
+    with TrialServer(tmp_path, session, marker="DIAGNOSE_BENCH_TASK=/the/task.md") as server:
+        server.expect(os.getpid())
+        token = (tmp_path / "token").read_text()
+        # No stack of this size can be had: no thread can be started.
+        usual = threading.stack_size(1 << 46)
+        try:
+            assert call(tmp_path, token) == b""
+        finally:
+            threading.stack_size(usual)
+        assert b"exit_code" in call(tmp_path, token)
     assert session.calls == [b"{}"]
 
 
