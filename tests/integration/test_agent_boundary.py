@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import socket
 import stat
 import subprocess
@@ -385,3 +386,37 @@ def test_private_folders_of_other_trials_are_out_of_reach(tmp_path):
     assert SECRET not in done.stdout
     assert done.stdout == "1\n"
     assert not one.parent.exists()
+
+
+EXHAUSTING = """#!/usr/bin/python3
+import json, os, socket, sys, threading, time
+threading.stack_size(65536)
+try:
+    while True:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+except RuntimeError:
+    pass
+os.chdir(os.path.dirname(os.environ["DIAGNOSE_BENCH_SHELL"]))
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect("socket")
+    header = {"kind": "shell", "token": open("token").read(), "n_bytes": 7}
+    connection.sendall(json.dumps(header).encode() + b"\\necho hi")
+    print(connection.makefile("rb").read(), file=sys.stderr, flush=True)
+os._exit(0)
+"""
+
+
+def test_an_agent_that_starts_what_it_can_leaves_the_harness_enough_to_go_on():
+    def run(home):
+        suite = write_small_suite(home)
+        program = home / "agent"
+        program.write_text(EXHAUSTING)
+        program.chmod(0o755)
+        resource.setrlimit(resource.RLIMIT_NPROC, (400, 400))
+        options = RunOptions(repeats=1, baselines=False, scenarios=("scenario-001",))
+        summary = run_suite(suite, make_agent(str(program)), options, home / "run")
+        return dict(summary.outcomes), [log.read_text() for log in (home / "run").rglob("agent_stderr.log")]
+
+    outcomes, errors = as_ordinary_user(run)
+    assert outcomes == {"no_diagnosis": 1}
+    assert "hi" in errors[0]
