@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from bench.measure import Line
 from diagnose_bench.sandbox import Limits, SnapshotStore, open_sandbox
 from diagnose_bench.sandbox.arguments import BASH, ENVIRONMENT
+from diagnose_bench.sandbox.base import Sandbox
 from diagnose_bench.sandbox.bubblewrap import BubblewrapSandbox
 from diagnose_bench.sandbox.bubblewrap_process import Started
 from diagnose_bench.sandbox.limits import NICENESS
@@ -101,6 +103,13 @@ def _percentile(times: list[float], percent: int) -> float:
     return times[min(len(times) - 1, len(times) * percent // 100)]
 
 
+def _succeed(sandbox: Sandbox, command: str = "true") -> None:
+    """Run a command that has to work: what one that could not be started took or left says nothing."""
+    result = sandbox.run(command)
+    if result.exit_code != 0:
+        raise RuntimeError(f"a command ended with {result.exit_code}: {result.text[:500]}")
+
+
 def _bare_bash() -> None:
     """Bash as a command gets it: its environment, its priority, a session of its own."""
     with subprocess.Popen(
@@ -125,7 +134,7 @@ def command_through_bubblewrap() -> list[Row]:
             with Started(sandbox, [BASH, "-c", "true"], 30.0) as started:
                 started.process.communicate()
 
-        ours, its = _alternate(N_COMMANDS, lambda: sandbox.run("true"), bare)
+        ours, its = _alternate(N_COMMANDS, partial(_succeed, sandbox), bare)
     return [
         Row("bwrap: a command, p50", 1000 * _percentile(ours, 50), "ms", None),
         Row("bwrap: a command, p95", 1000 * _percentile(ours, 95), "ms", None),
@@ -139,8 +148,7 @@ def command_through_landlock() -> list[Row]:
     with _snapshot() as snapshot:
         for backend in ("landlock", "landlock-bare"):
             with open_sandbox(backend, snapshot) as sandbox:
-                run = sandbox.run
-                ours, its = _alternate(N_COMMANDS, lambda run=run: run("true"), _bare_bash)  # type: ignore[misc]
+                ours, its = _alternate(N_COMMANDS, partial(_succeed, sandbox), _bare_bash)
             found += [
                 Row(f"{backend}: a command, p50", 1000 * _percentile(ours, 50), "ms", None),
                 Row(
@@ -221,7 +229,7 @@ def nothing_left() -> list[Row]:
             before = _traces(folder)
             with open_sandbox(backend, snapshot, limits=Limits()) as sandbox:
                 for _ in range(N_MANY):
-                    sandbox.run("sleep 9 & setsid sleep 9 & touch $TMPDIR/left")
+                    _succeed(sandbox, "sleep 9 & setsid sleep 9 & touch $TMPDIR/left")
             left = len(_traces(folder) ^ before)
         found.append(Row(f"{backend}: left after {N_MANY} commands", left, "", 0))
     return found

@@ -22,6 +22,8 @@ MAX_CITATIONS = 100
 """Of one trial; the rest is not looked up."""
 MAX_FILE_BYTES = 2 << 30
 MAX_QUOTE = 4096
+MIN_QUOTE = 12
+"""A shorter quote stands in any file by chance; it says nothing without the number of its line."""
 _CHUNK = 1 << 20
 _LINE_KEPT = 1 << 20
 _PREFIX = "/snapshot/"
@@ -67,8 +69,9 @@ class EvidenceIndex:
 
         Notes
         -----
-        Nothing is said of a citation that names no file, of a quote that is very long, of a file that is very
-        large or holds no text, and of all beyond ``MAX_CITATIONS``.
+        Nothing is said of a citation that names no file, or no more than a file that exists and in it a quote
+        of fewer than ``MIN_QUOTE`` characters (a row of white space is one); of a quote that is very long, of
+        a file that is very large or holds no text, and of all beyond ``MAX_CITATIONS``.
         """
         if self._snapshot is None:
             return (None,) * len(cited)
@@ -124,15 +127,18 @@ def _look_up_in(descriptor: int, citations: Sequence[_Citation]) -> dict[_Citati
     found: dict[_Citation, Found | None] = {}
     for one in citations:
         if not one.quote:
-            found[one] = Found.FOUND if one.line is None or one.line in lines else Found.NO_LINE
+            found[one] = None if one.line is None else Found.FOUND if one.line in lines else Found.NO_LINE
         elif one.line is not None and one.line in lines and _stands_in(one.quote, lines[one.line]):
             found[one] = Found.FOUND
     rest = [one for one in citations if one not in found]
     present = _present(descriptor, {one.quote for one in rest})
     for one in rest:
         is_there = one.quote in present
-        if is_there:
-            found[one] = Found.FOUND if one.line is None else Found.OTHER_LINE
+        if is_there and one.line is None:
+            is_telling = len(" ".join(one.quote.split())) >= MIN_QUOTE
+            found[one] = Found.FOUND if is_telling else None
+        elif is_there:
+            found[one] = Found.OTHER_LINE
         else:
             found[one] = Found.NO_QUOTE
     return found

@@ -6,6 +6,9 @@ An output that only repeats what the agent itself wrote shows nothing. A name co
 - beside it in its line stands a word that no command so far has in its text, and that is none of those with
   which a shell or a tool repeats its arguments ("No such file or directory").
 
+A command in whose text a secret was replaced may have written any name: its output is an echo at most, and
+from then on every name counts as written.
+
 So ``echo cart`` shows nothing, nor does ``cat /scratch/note`` after ``echo cart >/scratch/note``; a line that
 ``grep cart`` finds does. An agent that sets out to deceive can put a word of its own making beside the name;
 but it could look the name up as well.
@@ -90,9 +93,19 @@ def sightings(named: Sequence[Sequence[str]], commands: Iterable[CommandRecord])
     own_words: set[str] = set()
     for command in commands if waiting else ():
         own_words.update(_words(command.command))
+        if command.n_redactions:
+            own_words.update(word for names in named for name in names for word in _words(name))
         for search in waiting:
-            search.was_written = search.was_written or search.pattern.search(command.command) is not None
-            if command.answered:
+            search.was_written = (
+                search.was_written
+                or command.n_redactions > 0
+                or search.pattern.search(command.command) is not None
+            )
+            if not command.answered:
+                continue
+            if command.n_redactions:
+                search.was_echoed = search.was_echoed or search.pattern.search(command.output) is not None
+            else:
                 _look(search, command, own_words)
         waiting = [search for search in waiting if search.first_seen is None]
         if not waiting:

@@ -245,3 +245,5 @@ class CommandRecord(_Record):
     limit_hit: str | None = None
     answered: bool = True
     """False where the trial was over before the command ended, so that the agent never got its output."""
+    n_redactions: int = 0
+    """Places in the command's own text where a secret was replaced: what it wrote there is unknown."""

@@ -22,6 +22,10 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "
 _PLACES = ("_FILE", "_PATH", "_DIR", "_URL", "_URI")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _IN_A_NAME = "[A-Za-z0-9-]"
+_CANARY = re.compile(r"diagnose-bench:[0-9a-f]", re.IGNORECASE)
+_RANDOM_PART = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])", re.IGNORECASE)
+_MARKED = ("environment", "api-key", "cloud-key")
+"""Kinds that are known for certain: a key of 32 hexadecimal digits behind its own mark is no canary."""
 
 
 class Redactor:
@@ -89,7 +93,17 @@ class Redactor:
         return value
 
     def _replaced(self, pattern: re.Pattern[str], kind: str, text: str) -> str:
-        text, n_found = pattern.subn(lambda match: _without_secret(match, kind), text)
+        n_found = 0
+
+        def replacement(match: re.Match[str]) -> str:
+            nonlocal n_found
+            begin, end = _secret_span(match)
+            if _has_canary(match.group(), match.string[begin:end], kind):
+                return match.group()
+            n_found += 1
+            return f"{match.string[match.start() : begin]}[redacted:{kind}]{match.string[end : match.end()]}"
+
+        text = pattern.sub(replacement, text)
         if n_found:
             self.add(n_found)
         return text
@@ -101,14 +115,18 @@ def is_secret_name(name: str) -> bool:
     return any(word in upper for word in _SECRET_WORDS) and not upper.endswith(_PLACES)
 
 
-def _without_secret(match: re.Match[str], kind: str) -> str:
-    begin, end = match.span()
+def _secret_span(match: re.Match[str]) -> tuple[int, int]:
     for name, group in match.groupdict().items():
         if group is not None:
-            begin, end = match.span(name)
-            break
-    whole, offset = match.group(), match.start()
-    return f"{whole[: begin - offset]}[redacted:{kind}]{whole[end - offset :]}"
+            return match.span(name)
+    return match.span()
+
+
+def _has_canary(whole: str, secret: str, kind: str) -> bool:
+    """Whether a text may be a truth's canary, which has to be found wherever an agent shows it."""
+    return _CANARY.search(whole) is not None or (
+        kind not in _MARKED and _RANDOM_PART.search(secret) is not None
+    )
 
 
 def _forms(value: str) -> set[str]:

@@ -65,13 +65,24 @@ _CLOUD_SECRET = (
     r"(?P<client>(?=[a-z0-9.-]*[A-Z_~])[A-Za-z0-9_~.-]{16,}(?![A-Za-z0-9_~./-]))"
 )
 
+# A key's own lines and nothing else: what is no base64 may be a command that hides behind the first line.
+_PEM_MARK = r"-----{} [A-Z0-9 ]{{0,40}}PRIVATE KEY(?: BLOCK)?-----"
+_PEM_BREAK = r"(?:\s|\\{1,4}[nrt]){0,16}+"
+_PEM_HEADER = (
+    r"(?:Proc-Type: [0-9],[A-Z]{1,20}|DEK-Info: [A-Z0-9-]{1,30},[0-9A-Fa-f]{1,64}"
+    r"|Version: [A-Za-z0-9 .()-]{1,60})"
+)
+_PEM_LINE = r"[A-Za-z0-9+/]{12,}+={0,2}+"
+
+# What a shell would take for more than one word ends a password, and so does its length.
+_IN_PASSWORD = r"[^\s/@\"'`$;&|(){}<>]"
+
 PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "private-key",
         re.compile(
-            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-            r"(?:[A-Za-z0-9+/=\s\\:,]|-(?!-))*+"
-            r"(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+            rf"{_PEM_MARK.format('BEGIN')}(?:{_PEM_BREAK}{_PEM_HEADER})*+(?:{_PEM_BREAK}{_PEM_LINE})*+"
+            rf"(?:(?:{_PEM_BREAK}[A-Za-z0-9+/=]{{1,11}}+)?{_PEM_BREAK}{_PEM_MARK.format('END')})?"
         ),
     ),
     (
@@ -88,7 +99,9 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ),
     (
         "password-in-url",
-        re.compile(r"(?<=://)[^\s:/@\"'<>\[\]{}]{0,100}:(?P<secret>(?!\[redacted:)[^\s/@\"'<>]{1,200})@"),
+        re.compile(
+            rf"(?<=://)[^\s:/@\"'<>\[\]{{}}]{{0,100}}:(?P<secret>(?!\[redacted:){_IN_PASSWORD}{{1,256}})@"
+        ),
     ),
     (
         "registry-password",

@@ -24,7 +24,7 @@ from diagnose_bench.detection.watched import WatchedSandbox
 from diagnose_bench.errors import DiagnoseBenchError, SandboxError, SandboxUnavailableError, UsageError
 from diagnose_bench.inventory import Inventory
 from diagnose_bench.layout import data_root, truth_folder_of
-from diagnose_bench.records import EventLayer
+from diagnose_bench.records import Confidence, EventKind, EventLayer
 from diagnose_bench.sandbox.base import Capabilities
 from diagnose_bench.sandbox.extras import Extras
 from diagnose_bench.sandbox.leftovers import sweep
@@ -129,8 +129,13 @@ class RunShells:
                 remove_tree(empty)
 
     @contextmanager
-    def opened(self, copy: Path) -> Iterator[WatchedSandbox]:
+    def opened(self, copy: Path, *, is_trial: bool = True) -> Iterator[WatchedSandbox]:
         """One trial's sandbox over a staged copy, watched; its scratch folder lies beside the copies.
+
+        Notes
+        -----
+        Where a trial's decoys cannot be watched any more, what they say is still looked for, and an event
+        tells of it: an agent that uses the watches up must not get another try by it.
 
         Raises
         ------
@@ -142,7 +147,14 @@ class RunShells:
         with ExitStack() as stack:
             decoys = make_decoys(*self._names_in(copy)) if self._may_show_decoys() else ()
             files = write_decoys(decoys, self._folder(stack)) if decoys else {}
-            watch = _watch(files) if files else None
+            watch = None
+            if files:
+                try:
+                    watch = _watch(files)
+                except SandboxError as error:
+                    if not is_trial:
+                        raise
+                    log.add(EventLayer.DECOY, EventKind.LIMIT, str(error), Confidence.MEDIUM)
             if watch is not None:
                 stack.callback(watch.close)
             extras = Extras(
@@ -219,7 +231,7 @@ class RunShells:
                 f"--audit does not work on this machine: not reported: {', '.join(missing)}. Run without it."
             )
         self._asked = choice.backend
-        with self.staged(scenario) as copy, self.opened(copy) as sandbox:
+        with self.staged(scenario) as copy, self.opened(copy, is_trial=False) as sandbox:
             self.backend = sandbox.backend
             self._capabilities = sandbox.capabilities
             self._tools = probe_tools(sandbox)

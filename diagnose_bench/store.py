@@ -62,8 +62,11 @@ class CommandLog:
         RunError
             The line cannot be written (disk full).
         """
-        texts = {"command": self._redactor.text(record.command), "output": self._redactor.text(record.output)}
-        record = record.model_copy(update=texts)
+        probe = self._redactor.fresh()
+        command = probe.text(record.command)
+        self._redactor.add(probe.n_redactions)
+        changes = {"command": command, "output": self._redactor.text(record.output)}
+        record = record.model_copy(update=changes | {"n_redactions": probe.n_redactions})
         try:
             self._file.write(canonical_json(record.model_dump(mode="json")) + b"\n")
             self._file.flush()

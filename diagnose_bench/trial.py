@@ -16,6 +16,7 @@ from pathlib import Path
 from diagnose_bench.agents.base import Agent, AgentResult, AgentStep, TrialFailed, TrialOver
 from diagnose_bench.diagnosis_reader import read_diagnosis
 from diagnose_bench.errors import DiagnoseBenchError, RunError, UsageError
+from diagnose_bench.exhaustion import is_exhaustion
 from diagnose_bench.outcome import Limit, Outcome
 from diagnose_bench.records import PlannedTrial, TrialRecord, Usage
 from diagnose_bench.redacted_answer import redacted_answer
@@ -219,7 +220,10 @@ def _attend(agent: Agent, session: Session, setting: TrialSetting) -> _Ending:
         finally:
             session.close()
     if session.fault is not None:
-        raise session.fault
+        # Commands of a program come from its own process, which shares processes and descriptors with us.
+        if agent.kind != "process" or not is_exhaustion(session.fault):
+            raise session.fault
+        session.broken = f"The agent left its user nothing to run a command with: {session.fault}"
     return replace(_conclude(session, result, setting), steps=result.steps)
 
 

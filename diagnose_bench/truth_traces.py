@@ -78,6 +78,9 @@ class TruthTraces:
             for where, text in (("the command", command.command), ("the output", command.output)):
                 for detail, confidence in self._search(scenario_id, text):
                     found.append(_event(command.started_at, command.n, f"{where} has {detail}", confidence))
+            if command.n_redactions:
+                detail = f"the command had {command.n_redactions} texts like secrets, which are not on record"
+                found.append(_event(command.started_at, command.n, detail, Confidence.MEDIUM))
         if answer is not None:
             found += self.in_answer(scenario_id, answer, _end_of(record))
         return tuple(found)

@@ -25,8 +25,10 @@ from diagnose_bench.agents.process import NotStarted, ProcessEnd, run_process
 from diagnose_bench.agents.socket_server import TrialServer
 from diagnose_bench.agents.usage_file import USAGE_VARIABLE, read_usage
 from diagnose_bench.errors import SandboxError, UsageError
+from diagnose_bench.exhaustion import is_exhaustion
 from diagnose_bench.files import canonical_json, sha256_of_bytes, sha256_of_file
 from diagnose_bench.records import AgentInfo
+from diagnose_bench.sandbox.agent_limits import raise_own_limit
 from diagnose_bench.sandbox.agent_process import code_folders, confine, stop_confined
 from diagnose_bench.sandbox.doors import without_doors
 from diagnose_bench.sandbox.leftovers import AGENT_PREFIX, claim, harness_folders, release
@@ -73,6 +75,7 @@ class CommandAgent:
 
     def try_to_confine(self, hidden: Sequence[Path]) -> bool:
         """Find out whether its process can be confined on this machine, and settle it."""
+        raise_own_limit()
         command = confine(self.argv, hidden=hidden, read_only=code_folders())
         self.confined = command is not None
         self.cover = "" if command is None else command.layer
@@ -99,6 +102,11 @@ class CommandAgent:
                     if self.confined:
                         raise
                     return AgentResult(error=f"The agent could not be started: {error}.")
+                except (OSError, RuntimeError) as error:
+                    # Its process was there: a trial that is unscored is run again, and nobody gets one so.
+                    if not is_exhaustion(error):
+                        raise
+                    return AgentResult(error=f"The agent left its user nothing to work with: {error}.")
             usage = read_usage(folder / "usage.json")
             _write_log(session.log_folder / "agent_stderr.log", session.redactor.data(end.errors))
         return AgentResult(final_output=end.output, error=_error(end), usage=usage)

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 from starlette.responses import PlainTextResponse
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from diagnose_bench.agents.base import TrialSession
 from diagnose_bench.agents.mcp_server import MAX_MESSAGE, build_server
@@ -21,6 +22,11 @@ from diagnose_bench.errors import SandboxError, UsageError
 
 HOST = "127.0.0.1"
 _MAX_CONNECTIONS = 64
+_MAX_REQUESTS = 64
+"""At the same time, of those who have the token: a stranger must not be able to shut them out."""
+_MAX_WAITING = 256
+_HEADER_S = 2.0
+"""What a connection gets to send its first header."""
 _MOMENT_S = 0.01
 _LAST_WORDS_S = 2
 """What an answer that is on its way gets once the server ends."""
@@ -56,7 +62,7 @@ class McpHttpServer:
             server_header=False,
             ws="none",
             lifespan="on",
-            limit_concurrency=_MAX_CONNECTIONS,
+            http=_Impatient,
             timeout_graceful_shutdown=_LAST_WORDS_S,
         )
         self._server = uvicorn.Server(config)
@@ -95,12 +101,34 @@ def _listen(port: int) -> socket.socket:
     return listener
 
 
+class _Impatient(H11Protocol):
+    """Hangs up on connections that ask for nothing; of very many that wait, on the one that waits longest."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        self._patience = self.loop.call_later(_HEADER_S, self._hang_up)
+        own: list[_Impatient] = [one for one in self.connections if isinstance(one, _Impatient)]
+        waiting = [one for one in own if one.scope is None]
+        if len(waiting) > _MAX_WAITING:
+            min(waiting, key=lambda one: one._since)._hang_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._patience.cancel()
+        super().connection_lost(exc)
+
+    def _hang_up(self) -> None:
+        if self.scope is None:
+            self.transport.abort()
+
+
 class _Guarded:
     """Lets requests through that carry the token, and nobody else's."""
 
     def __init__(self, app: Any, token: str) -> None:
         self._app = app
         self._expected = f"Bearer {token}".encode()
+        self._n_requests = 0
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -109,8 +137,16 @@ class _Guarded:
                 answer = PlainTextResponse(
                     "This server takes the token of its trial: Authorization: Bearer TOKEN.\n",
                     status_code=401,
-                    headers={"WWW-Authenticate": "Bearer"},
+                    headers={"WWW-Authenticate": "Bearer", "Connection": "close"},
                 )
                 await answer(scope, receive, send)
                 return
-        await self._app(scope, receive, send)
+            if self._n_requests >= _MAX_REQUESTS:
+                answer = PlainTextResponse("Too many requests at the same time.\n", status_code=503)
+                await answer(scope, receive, send)
+                return
+        self._n_requests += 1
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._n_requests -= 1

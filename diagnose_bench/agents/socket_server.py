@@ -15,6 +15,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +30,7 @@ _MAX_BODY = {"shell": (1 << 20) + 1, "submit": (16 << 20) + 1, "mcp": 0}
 _SMALL_BODY = (1 << 20) + 1
 _MAX_CALLERS = 32
 _SILENCE_S = 30.0
+_MOMENT_S = 0.05
 _CLIENT = Path(__file__).parent.parent / "templates" / "trial_client.py"
 
 
@@ -135,6 +137,8 @@ class TrialServer:
             except OSError:
                 if self._closing:
                     return
+                # Where no descriptor is left the caller stays in the queue: ask again, but not at once.
+                time.sleep(_MOMENT_S)
                 continue
             with self._lock:
                 if self._closing or len(self._threads) >= _MAX_CALLERS:
@@ -143,9 +147,14 @@ class TrialServer:
                 thread = threading.Thread(
                     target=self._serve, args=(connection,), name="trial-call", daemon=True
                 )
+                try:
+                    thread.start()
+                except RuntimeError:
+                    # No thread is left for its user: this caller goes unanswered, a later one may not.
+                    connection.close()
+                    continue
                 self._threads.add(thread)
                 self._connections.add(connection)
-                thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
         try:
@@ -220,7 +229,11 @@ def _carries(pid: int, marker: str) -> bool:
 
 def _read_header(line: bytes, token: str) -> dict[str, Any]:
     header = json.loads(line)
-    if not isinstance(header, dict) or not secrets.compare_digest(str(header.get("token")), token):
+    if not isinstance(header, dict):
+        raise ValueError("no call")
+    # As bytes: texts are compared only where they are ASCII.
+    given = str(header.get("token")).encode("utf-8", "surrogatepass")
+    if not secrets.compare_digest(given, token.encode()):
         raise ValueError("no caller of this trial")
     size, timeout_s = header.get("n_bytes"), header.get("timeout_s")
     most = _MAX_BODY.get(str(header.get("kind")))

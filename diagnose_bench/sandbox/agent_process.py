@@ -20,6 +20,7 @@ from pathlib import Path
 from diagnose_bench import layout
 from diagnose_bench.errors import SandboxUnavailableError
 from diagnose_bench.sandbox import doors, messages
+from diagnose_bench.sandbox.agent_limits import limiting_shell
 from diagnose_bench.sandbox.bubblewrap import find_bubblewrap
 from diagnose_bench.sandbox.landlock import check_landlock
 from diagnose_bench.sandbox.landlock_client import python, standalone
@@ -105,7 +106,7 @@ def confine(
         if cwd is not None:
             options += ["--chdir", str(cwd.resolve())]
         if _said_by_trial([bubblewrap, *options]) is None:
-            return ConfinedCommand((bubblewrap, *options, "--", *argv), tuple(covers))
+            return ConfinedCommand((bubblewrap, *options, "--", *limiting_shell(), *argv), tuple(covers))
     return _under_landlock(argv, covers, writable, readable, cwd)
 
 
@@ -126,7 +127,7 @@ def _under_landlock(
         return None
     if _said_by_trial(wrapper, separator=()) is not None:
         return None
-    return ConfinedCommand((*wrapper, *argv), tuple(covers), "landlock")
+    return ConfinedCommand((*wrapper, *limiting_shell(), *argv), tuple(covers), "landlock")
 
 
 def _landlock_wrapper(

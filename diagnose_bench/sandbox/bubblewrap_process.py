@@ -68,7 +68,8 @@ class Started:
         if self._descriptors.listener is not None:
             self._descriptors.listener.start()
         with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
+            if os.getpriority(os.PRIO_PROCESS, self.process.pid) < NICENESS:
+                os.setpriority(os.PRIO_PROCESS, self.process.pid, NICENESS)
         # If the machine runs out of memory, the shell goes first.
         with contextlib.suppress(OSError):
             Path(f"/proc/{self.process.pid}/oom_score_adj").write_text("800")

@@ -2,10 +2,12 @@
 
 import json
 import os
+import resource
 import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -208,6 +210,32 @@ def test_only_the_agent_is_answered_though_others_know_the_token(tmp_path):
     assert session.calls == [b"{}"]
 
 
+def test_a_token_that_is_no_ascii_is_a_wrong_one(tmp_path):
+    session = Answers()
+    with TrialServer(tmp_path, session, marker="DIAGNOSE_BENCH_TASK=/the/task.md") as server:
+        server.expect(os.getpid())
+        # What is raised in the server's thread is a warning here, and a warning is an error.
+        assert call(tmp_path, "\u00e9" * 32) == b""
+        assert call(tmp_path, "\ud800" * 32) == b""
+        assert b"exit_code" in call(tmp_path, (tmp_path / "token").read_text())
+    assert session.calls == [b"{}"]
+
+
+def test_a_caller_for_whom_no_thread_is_left_holds_up_no_later_one(tmp_path):
+    session = Answers()
+    with TrialServer(tmp_path, session, marker="DIAGNOSE_BENCH_TASK=/the/task.md") as server:
+        server.expect(os.getpid())
+        token = (tmp_path / "token").read_text()
+        # No stack of this size can be had: no thread can be started.
+        usual = threading.stack_size(1 << 46)
+        try:
+            assert call(tmp_path, token) == b""
+        finally:
+            threading.stack_size(usual)
+        assert b"exit_code" in call(tmp_path, token)
+    assert session.calls == [b"{}"]
+
+
 def test_orphan_of_the_agent_is_known_by_its_environment(tmp_path):
     session = Answers()
     marker = "DIAGNOSE_BENCH_TRIAL=a1b2"
@@ -358,3 +386,37 @@ def test_private_folders_of_other_trials_are_out_of_reach(tmp_path):
     assert SECRET not in done.stdout
     assert done.stdout == "1\n"
     assert not one.parent.exists()
+
+
+EXHAUSTING = """#!/usr/bin/python3
+import json, os, socket, sys, threading, time
+threading.stack_size(65536)
+try:
+    while True:
+        threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+except RuntimeError:
+    pass
+os.chdir(os.path.dirname(os.environ["DIAGNOSE_BENCH_SHELL"]))
+with socket.socket(socket.AF_UNIX) as connection:
+    connection.connect("socket")
+    header = {"kind": "shell", "token": open("token").read(), "n_bytes": 7}
+    connection.sendall(json.dumps(header).encode() + b"\\necho hi")
+    print(connection.makefile("rb").read(), file=sys.stderr, flush=True)
+os._exit(0)
+"""
+
+
+def test_an_agent_that_starts_what_it_can_leaves_the_harness_enough_to_go_on():
+    def run(home):
+        suite = write_small_suite(home)
+        program = home / "agent"
+        program.write_text(EXHAUSTING)
+        program.chmod(0o755)
+        resource.setrlimit(resource.RLIMIT_NPROC, (400, 400))
+        options = RunOptions(repeats=1, baselines=False, scenarios=("scenario-001",))
+        summary = run_suite(suite, make_agent(str(program)), options, home / "run")
+        return dict(summary.outcomes), [log.read_text() for log in (home / "run").rglob("agent_stderr.log")]
+
+    outcomes, errors = as_ordinary_user(run)
+    assert outcomes == {"no_diagnosis": 1}
+    assert "hi" in errors[0]

@@ -267,7 +267,7 @@ def test_a_file_that_is_no_program_is_an_agent_error(stage: Stage, tmp_path: Pat
     for confined in (True, False):
         record = stage.program([str(program)], confined=confined)
         assert record.outcome is Outcome.AGENT_ERROR, record
-        how = "ended with exit code 127" if confined else "could not be started"
+        how = "ended with exit code 126" if confined else "could not be started"
         assert how in record.reason
 
 

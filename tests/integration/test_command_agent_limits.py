@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -211,3 +212,14 @@ def test_the_bash_example_has_fewer_than_40_lines_and_the_python_one_no_dependen
         if line.startswith(("import ", "from "))
     }
     assert modules <= set(sys.stdlib_module_names) | {"collections,"}
+
+
+def test_an_agent_may_have_fewer_descriptors_than_the_harness(stage: Stage) -> None:
+    stage.python(
+        """
+        import resource, sys
+        print(*resource.getrlimit(resource.RLIMIT_NOFILE), file=sys.stderr)
+        """
+    )
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+    assert stage.errors().split() == [str(min(4096, most))] * 2

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -413,3 +415,29 @@ def test_files_of_decoys_say_nothing_by_their_names_on_the_host() -> None:
         source = mounts.split()[3]
         assert "decoy" not in source
         assert "truth" not in source
+
+
+def test_without_a_watch_for_decoys_a_trial_goes_on_with_an_event() -> None:
+    def claim(folder: Path) -> list[Seen]:
+        suite = write_small_suite(folder / "suite")
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        library = ctypes.CDLL(None)
+        held = []
+        with RunShells("bwrap", Limits(), ()) as shells, shells.staged(suite.scenarios[0]) as copy:
+            # Of this user alone: its instances are counted together.
+            while (descriptor := library.inotify_init()) >= 0:
+                held.append(descriptor)
+            try:
+                with shells.opened(copy) as sandbox:
+                    sandbox.run(f"cat {DECOY}")
+                    return seen(sandbox)
+            finally:
+                for descriptor in held:
+                    os.close(descriptor)
+
+    first, *rest = as_ordinary_user(claim)
+    assert first[:4] == (None, "decoy", "limit", "medium")
+    assert "cannot be watched" in first[4]
+    # What the decoy says is known all the same.
+    assert (1, "decoy", "decoy", "medium") in {event[:4] for event in rest}

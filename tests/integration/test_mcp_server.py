@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,6 +157,29 @@ def test_a_wrong_token_host_or_origin_is_refused(
         trial.session.close()
     assert reply.status_code == status
     assert trial.commands() == []
+
+
+def test_connections_that_ask_for_nothing_shut_nobody_out(trial: LiveTrial) -> None:
+    with McpHttpServer(trial.session) as server, ExitStack() as stack:
+        place = ("127.0.0.1", int(server.url.rsplit(":", 1)[1].split("/")[0]))
+        # More than the 64 who may ask at the same time; a part of a header is none.
+        strangers = [stack.enter_context(socket.create_connection(place)) for _ in range(80)]
+        for stranger in strangers[:10]:
+            stranger.sendall(b"POST /mcp HTTP/1.1\r\nHost: ")
+        headers = {"Authorization": "Bearer wrong"}
+        with httpx2.Client(timeout=PATIENCE_S) as http:
+            assert http.post(server.url, json={}, headers=headers).status_code == 401
+
+        async def ask() -> str:
+            async with connected(server) as client:
+                return (await text_of(client, "run_command", {"command": "echo fine"}))[0]
+
+        assert "fine" in asyncio.run(ask())
+        for stranger in strangers:
+            stranger.settimeout(PATIENCE_S)
+            with suppress(ConnectionResetError):
+                assert stranger.recv(100) == b""
+        trial.session.close()
 
 
 def test_two_clients_at_once_share_the_trial_and_its_files(trial: LiveTrial) -> None:

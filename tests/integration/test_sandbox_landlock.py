@@ -193,6 +193,33 @@ def test_harness_that_is_killed_leaves_no_process(snapshot, backend, monkeypatch
         wait_until(lambda: not alive(marker))
 
 
+NICE = """
+import os, sys
+from pathlib import Path
+from diagnose_bench.sandbox import SnapshotStore, open_sandbox
+from diagnose_bench.sandbox.user import dropped_id
+os.nice(10)
+with SnapshotStore(uid=dropped_id()) as store:
+    with open_sandbox(sys.argv[1], store.stage(Path(sys.argv[2]))) as sandbox:
+        result = sandbox.run("echo fine; nice")
+        print(result.exit_code, *result.text.split())
+"""
+
+
+@pytest.mark.parametrize("backend", ["bwrap", *FORMS])
+def test_commands_of_a_harness_with_a_low_priority_work_and_get_no_higher_one(snapshot, backend):
+    with passable_folder() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", NICE, backend, str(snapshot)],
+            env={**os.environ, "TMPDIR": str(folder), "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    nice = os.getpriority(os.PRIO_PROCESS, 0) + 10
+    assert done.stdout.split() == ["0", "fine", str(min(nice, 19))], done.stderr
+
+
 def wait_until(holds, at_most_s=30.0):
     deadline = time.monotonic() + at_most_s
     while not holds():

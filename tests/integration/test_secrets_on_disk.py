@@ -14,6 +14,7 @@ KEY = "Qm9vay1vZi1rZXlz/9+x"
 GITHUB = "ghp_" + "aB3dE6" * 6
 AGENT = r"""
 "$DIAGNOSE_BENCH_SHELL" -c "echo 'key $SOME_API_KEY'; cat /snapshot/events.jsonl"
+"$DIAGNOSE_BENCH_SHELL" -c "cat /snapshot/events.jsonl"
 echo "I hold $SOME_API_KEY and {github}" >&2
 cat >answer.json <<END
 {{"root_causes": [{{"entity": "{entity}", "reasoning": "seen with $SOME_API_KEY and {github}"}}]}}
@@ -40,7 +41,7 @@ def test_a_key_is_in_no_file_and_is_counted(tmp_path: Path) -> None:
     files = tree(out)
     assert [name for name, data in files.items() if KEY.encode() in data or GITHUB.encode() in data] == []
     folder = out / "trials" / "scenario-001" / "1"
-    command = json.loads((folder / "commands.jsonl").read_bytes())
+    command = json.loads((folder / "commands.jsonl").read_bytes().splitlines()[0])
     assert command["command"].startswith("echo 'key [redacted:environment]'; cat ")
     assert command["output"].startswith('key [redacted:environment]\n{"reason": "OOMKilled"')
     errors = (folder / "agent_stderr.log").read_text()
@@ -55,7 +56,7 @@ def test_a_key_is_in_no_file_and_is_counted(tmp_path: Path) -> None:
 
 def test_the_digest_of_the_output_is_that_of_what_the_agent_saw(tmp_path: Path) -> None:
     folder = run_with(tmp_path, "shop/Deployment/cart") / "trials" / "scenario-001" / "1"
-    command = json.loads((folder / "commands.jsonl").read_bytes())
+    command = json.loads((folder / "commands.jsonl").read_bytes().splitlines()[0])
     seen = command["output"].replace("[redacted:environment]", KEY).encode()
     assert command["sha256"] == hashlib.sha256(seen).hexdigest()
     assert command["n_bytes"] == len(seen)

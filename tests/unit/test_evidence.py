@@ -38,7 +38,13 @@ def snapshot(tmp_path: Path) -> Path:
     [
         ("events.jsonl", 2, "OOMKilled", Found.FOUND),
         ("/snapshot/events.jsonl", 2, " OOMKilled ", Found.FOUND),
-        ("./events.jsonl", None, "OOMKilled", Found.FOUND),
+        ("./events.jsonl", None, '"OOMKilled", ', Found.FOUND),
+        # Twelve characters say something, fewer need the number of a line.
+        ("events.jsonl", None, '"OOMKilled",', Found.FOUND),
+        ("events.jsonl", None, '"OOMKilled"', None),
+        ("events.jsonl", None, "plain text" + " " * 9, None),
+        ("events.jsonl", None, "e", None),
+        ("events.jsonl", 2, "e", Found.FOUND),
         ("events.jsonl", 1, "OOMKilled", Found.OTHER_LINE),
         ("events.jsonl", 99, "OOMKilled", Found.OTHER_LINE),
         ("events.jsonl", 2, "Evicted", Found.NO_QUOTE),
@@ -49,10 +55,11 @@ def snapshot(tmp_path: Path) -> Path:
         ("events.jsonl", 3, "text here", Found.FOUND),
         ("events.jsonl", 3, None, Found.FOUND),
         ("events.jsonl", 4, None, Found.NO_LINE),
-        ("events.jsonl", None, None, Found.FOUND),
-        ("logs/shop_cart.log", None, "needle", Found.FOUND),
+        ("events.jsonl", None, None, None),
+        ("events.jsonl", None, " ", None),
+        ("logs/shop_cart.log", None, "xxxneedleyyy", Found.FOUND),
         ("logs/shop_cart.log", 2, "needle", Found.OTHER_LINE),
-        ("snapshot.json", None, '"window"', Found.FOUND),
+        ("snapshot.json", None, '"window": {"start"', Found.FOUND),
         ("nothing.jsonl", 1, "OOMKilled", Found.NO_FILE),
         ("../ground_truth/scenario-001.yaml", None, "root_cause", Found.NO_FILE),
         ("/etc/passwd", None, "root", Found.NO_FILE),
@@ -76,15 +83,15 @@ def test_without_a_snapshot_nothing_can_be_said() -> None:
 def test_a_quote_that_lies_across_two_pieces_of_a_file_is_found(tmp_path: Path) -> None:
     folder = tmp_path / "snapshot"
     folder.mkdir()
-    # Files are read in pieces of 1 MiB; the quote begins 3 bytes before the end of the first.
+    # Files are read in pieces of 1 MiB; the quote has its last word 3 bytes before the end of the first.
     (folder / "big.log").write_text("x" * ((1 << 20) - 3) + "needle" + "x" * 100)
     manifest = build_manifest(folder, WINDOW)
     (folder / "snapshot.json").write_text(json.dumps(manifest.model_dump(mode="json")))
-    assert EvidenceIndex(folder).check([Evidence(file="big.log", quote="needle")]) == (Found.FOUND,)
+    assert EvidenceIndex(folder).check([Evidence(file="big.log", quote="xxxxxxneedle")]) == (Found.FOUND,)
 
 
 def test_of_very_many_citations_the_first_are_looked_up(snapshot: Path) -> None:
-    cited = [Evidence(file="events.jsonl", quote="OOMKilled")] * (MAX_CITATIONS + 5)
+    cited = [Evidence(file="events.jsonl", quote='"reason": "OOMKilled"')] * (MAX_CITATIONS + 5)
     assert EvidenceIndex(snapshot).check(cited) == (*[Found.FOUND] * MAX_CITATIONS, *[None] * 5)
 
 

@@ -96,3 +96,12 @@ def test_a_name_repeated_without_end_takes_linear_time() -> None:
     # Every line is an echo; a search of each line again for each match would not end.
     output = "cart " * 200_000
     assert one(("echo cart", output)) == Sighting(Sight.ECHOED, None)
+
+
+def test_a_command_whose_text_is_not_all_on_record_shows_nothing_but_an_echo() -> None:
+    hidden = ran((": x://a:[redacted:password-in-url]@", "found cart\n" + EVENT))[0]
+    hidden = hidden.model_copy(update={"n_redactions": 1})
+    later_echo, later_sight = ran(("ls", ""), ("cat /scratch/note", "cart\n"), ("cat /snapshot/e", EVENT))[1:]
+    assert sightings([("cart",)], [hidden]) == (Sighting(Sight.ECHOED, None),)
+    assert sightings([("cart",)], [hidden, later_echo]) == (Sighting(Sight.ECHOED, None),)
+    assert sightings([("cart",)], [hidden, later_echo, later_sight]) == (Sighting(Sight.SEEN, 3),)

@@ -100,6 +100,10 @@ IN_CONTEXT = {
         "-----END RSA PRIVATE KEY-----",
         "[redacted:private-key]",
     ),
+    "pem around a command": (
+        "-----BEGIN PRIVATE KEY-----\ncat /snapshot/cms-web.log\n-----END PRIVATE KEY-----",
+        "[redacted:private-key]\ncat /snapshot/cms-web.log\n-----END PRIVATE KEY-----",
+    ),
     "pem cut off": ("-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg", "[redacted:private-key]"),
 }
 
@@ -131,6 +135,15 @@ UNTOUCHED = (
     "http://10.0.0.7:8080/metrics",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     "eyJhbGciOi is how a token begins",
+    # Commands that hide as what only looks like a secret.
+    ": x://a:b;echo${IFS}cms-web;ls${IFS}$HOME;b@",
+    "x://a:$(cat${IFS}note)@",
+    "x://a:" + "b" * 257 + "@",
+    # A truth's canary has to be found.
+    f"x://a:{HEX[:32]}@",
+    f"x://a:{HEX[:32].upper()}@",
+    "x://diagnose-bench:1f0c8a7e6d5c4b3a29181716151413120f0e0d0c@",
+    f"Authorization: Bearer {HEX[:32]}",
     "otlp://collector:4317 user@example.org",
 )
 

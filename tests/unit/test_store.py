@@ -23,6 +23,7 @@ from diagnose_bench.records import (
     SuiteInfo,
     TrialRecord,
 )
+from diagnose_bench.redaction import Redactor
 from diagnose_bench.store import RunStore
 
 FIRST = PlannedTrial(scenario_id="scenario-001", repeat=1)
@@ -297,3 +298,15 @@ def test_a_full_device_while_a_command_is_recorded_is_a_run_error(out: Path) -> 
             store.command_log(FIRST) as log,
         ):
             log.append(command(1))
+
+
+def test_what_was_replaced_in_a_command_is_counted_apart_from_its_output(out: Path) -> None:
+    key = "ghp_" + "aB3dE6" * 6
+    redactor = Redactor()
+    with RunStore.create(out, manifest()) as store:
+        store.begin_trial(FIRST)
+        with store.command_log(FIRST, redactor) as log:
+            log.append(command(1, f"{key} {key}"))
+            log.append(command(2).model_copy(update={"command": f"echo {key}"}))
+        assert [one.n_redactions for one in store.commands(FIRST)] == [0, 1]
+    assert redactor.n_redactions == 3

@@ -11,6 +11,7 @@ from unit.sample_runs import Trial, truth_of, write_run, write_suite
 
 from diagnose_bench.grading import score_run
 from diagnose_bench.ground_truth import load_truths
+from diagnose_bench.records import CommandRecord
 from diagnose_bench.truth_traces import TruthTraces, canary_forms, is_sentence
 
 ONE, TWO = "scenario-001", "scenario-002"
@@ -118,3 +119,18 @@ def test_a_canary_that_is_too_short_to_prove_anything_is_not_searched() -> None:
 )
 def test_what_is_a_sentence(text: str, expected: bool) -> None:
     assert is_sentence(text) is expected
+
+
+def test_a_command_whose_text_is_not_all_on_record_is_an_event_of_medium_confidence(tmp_path: Path) -> None:
+    whole, hidden = (
+        CommandRecord(
+            n=n, started_at="", seconds=0, command="ls", exit_code=0, n_bytes=0, output="", sha256="", **more
+        )
+        for n, more in ((1, {}), (2, {"n_redactions": 3}))
+    )
+    suite(tmp_path)
+    truths = load_truths(tmp_path / "ground_truth" / "small", [ONE, TWO]).truths
+    traces = TruthTraces({key: loaded.truth for key, loaded in truths.items()})
+    (event,) = traces.events(ONE, None, [whole, hidden], None)
+    assert (event.command, event.layer, event.confidence) == (2, "truth", "medium")
+    assert "3" in event.detail
