@@ -211,7 +211,7 @@ class _Desk:
         for number, cause in enumerate(causes, start=1):
             self.terminal.say(f"  {number}. {cause['entity']}")
         what = "these" if causes else "that nothing is wrong"
-        question = f"Hand in {what}? y or n: "
+        question = f"Hand in {what}? The shell closes then. y or n: "
         answer = self.terminal.ask(question, within_s=self._session.time_left_s())
         return answer.strip().lower() in ("y", "yes")
 
