@@ -164,8 +164,8 @@ def only(given, **known):
     return given
 """
 
-CLAUDE = """
-# https://code.claude.com/docs/en/mcp: "mcpServers", each with type, url and headers; names of tools are
+CLAUDE_CODE = """
+# As Claude Code documents it: "mcpServers", each with type, url and headers; names of tools are
 # mcp__<server>__<tool>.
 assert "--print" in sys.argv and "--strict-mcp-config" in sys.argv and option("--tools") == ""
 ((name, entry),) = json.load(open(option("--mcp-config")))["mcpServers"].items()
@@ -248,7 +248,7 @@ def test_several_clients_over_both_transports_share_a_trial(suite: Path, tmp_pat
 
 @pytest.mark.parametrize(
     ("program", "wrapper", "stand_in"),
-    [("claude", "claude-code.sh", CLAUDE), ("codex", "codex.sh", CODEX), ("goose", "goose.sh", GOOSE)],
+    [("claude", "claude-code.sh", CLAUDE_CODE), ("codex", "codex.sh", CODEX), ("goose", "goose.sh", GOOSE)],
 )
 def test_the_documented_configuration_of_a_client_leads_it_to_the_trial(
     suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, wrapper: str, stand_in: str
