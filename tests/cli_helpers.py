@@ -123,3 +123,8 @@ def reachable(path: Path) -> Path:
         if folder.is_dir() and not folder.stat().st_mode & 0o001:
             folder.chmod(folder.stat().st_mode | 0o001)
     return path
+
+
+def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseline:empty") -> Called:
+    """One repeat of a suite."""
+    return call("run", "--agent", agent, "--suite", suite, "--repeats", "1", "--out", out, *more)

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from cli_helpers import (
     ANSWER,
-    Called,
     call,
     call_process,
     edited,
     replayed,
     script,
     small_suite,
+    start,
     tree,
     write_answers,
 )
@@ -33,10 +33,6 @@ def suite(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(suite: Path, tmp_path: Path) -> Path:
     return replayed(tmp_path, suite)
-
-
-def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseline:empty") -> Called:
-    return call("run", "--agent", agent, "--suite", suite, "--repeats", "1", "--out", out, *more)
 
 
 # What is asked for does not exist, or makes no sense.

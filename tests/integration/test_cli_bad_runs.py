@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from cli_helpers import (
-    Called,
     call,
     edited,
     replayed,
     small_suite,
+    start,
     tree,
 )
 
@@ -26,10 +26,6 @@ def suite(tmp_path: Path) -> Path:
 @pytest.fixture
 def run(suite: Path, tmp_path: Path) -> Path:
     return replayed(tmp_path, suite)
-
-
-def start(suite: Path, out: Path, *more: str | Path, agent: str | Path = "baseline:empty") -> Called:
-    return call("run", "--agent", agent, "--suite", suite, "--repeats", "1", "--out", out, *more)
 
 
 def broken_runs() -> dict[str, tuple[Callable[[Path], object], str]]:
